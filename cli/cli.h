@@ -20,6 +20,8 @@ typedef struct cli_options {
   bool json, lenient, verify, bench, profile;
   const char *file, *target; /* NULL: not given, as the next lines */
   const char *memory, *tie, *svg, *output, *device, *trace;
+  const char *html;
+  char **program; /* doctor: the program and its arguments */
   cli_list input, shape;
 } cli_options;
 
@@ -28,6 +30,7 @@ int cli_inspect(const cli_options *options);
 int cli_plan(const cli_options *options);
 int cli_run(const cli_options *options);
 int cli_convert(const cli_options *options);
+int cli_doctor(const cli_options *options);
 
 /* ---- files ---- */
 

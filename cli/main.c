@@ -21,7 +21,7 @@ static int version(const cli_options *options) {
 
 static int help(const cli_options *options);
 
-enum { DEVICES = 1, INSPECT = 2, PLAN = 4, RUN = 8, CONVERT = 16 };
+enum { DEVICES = 1, INSPECT = 2, PLAN = 4, RUN = 8, CONVERT = 16, DOCTOR = 32 };
 
 static const struct command {
   const char *name, *alias, *short_alias;
@@ -59,6 +59,10 @@ static const struct command {
     "  situ convert FROM TO          write another format, by the names' endings\n"
     "       --shape NAME=8,128       as for plan, where the target fixes the sizes of inputs\n"
     "       --json                   print JSON\n" },
+  { "doctor", NULL, NULL, cli_doctor, DOCTOR,
+    "  situ doctor PROGRAM [ARGS]    run a program that uses situ, and report its copies, its wrong calls, parts that\n"
+    "                                are not registered and memory that it does not use\n"
+    "       --html OUT               the page to write (situ-doctor.html)\n" },
   { "version", "--version", "-V", version, 0, "  situ version                  print the version of the library\n" },
   { "help", "--help", "-h", help, 0,
     "  situ help                     print this text; situ COMMAND --help: that of one command\n" },
@@ -99,6 +103,7 @@ static const struct option {
   { "--memory", PLAN, VALUE, offsetof(cli_options, memory) },
   { "--tie", PLAN, VALUE, offsetof(cli_options, tie) },
   { "--svg", PLAN, VALUE, offsetof(cli_options, svg) },
+  { "--html", DOCTOR, VALUE, offsetof(cli_options, html) },
   { "--output", RUN, VALUE, offsetof(cli_options, output) },
   { "--device", RUN, VALUE, offsetof(cli_options, device) },
   { "--trace", RUN, VALUE, offsetof(cli_options, trace) },
@@ -152,11 +157,15 @@ static int read_options(const struct command *command, int argc, char **argv, cl
       i += words - 1;
     } else if (!only_files && strcmp(word, "--") == 0) only_files = true;
     else if (!only_files && word[0] == '-' && word[1]) return wrong("unknown option", word);
-    else if (!add_file(command, word, out)) return wrong("too many arguments:", word);
+    else if (command->bit & DOCTOR) {
+      out->program = argv + i; /* what follows is the program's */
+      return CLI_OK;
+    } else if (!add_file(command, word, out)) return wrong("too many arguments:", word);
   }
   if (command->bit & (INSPECT | PLAN) && !out->file) return wrong("missing FILE", NULL);
   if (command->bit & RUN && !out->file) return wrong("missing MODEL", NULL);
   if (command->bit & CONVERT && !out->target) return wrong(out->file ? "missing TO" : "missing FROM and TO", NULL);
+  if (command->bit & DOCTOR) return wrong("missing PROGRAM", NULL);
   if (command->bit & PLAN && !out->memory) return wrong("missing --memory", NULL);
   return CLI_OK;
 }
@@ -168,7 +177,7 @@ static bool is_named(const struct command *command, const char *word) {
 
 /* What the command does with the words after it. */
 static int run_command(const struct command *command, int argc, char **argv) {
-  for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+  for (int i = 0; i < argc && strcmp(argv[i], "--") != 0 && !(command->bit & DOCTOR && *argv[i] != '-'); i++)
     if (asks_for_help(argv[i])) return print_usage(stdout, command), CLI_OK;
   cli_options options = { 0 };
   const int result = read_options(command, argc, argv, &options);

@@ -128,6 +128,16 @@ if(NOT SITU_SANITIZE AND NOT SITU_COVERAGE)
       COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/seeds/warnings/check.sh ${PROJECT_SOURCE_DIR}/include ${compiler})
   endforeach()
 
+  if(BUILD_SHARED_LIBS AND SITU_CLI AND NOT SITU_TEST_DIRECTORIES) # with the examples
+    foreach(kind shared static)
+      add_executable(situ_planted_${kind} cli/doctor/planted.c)
+    endforeach()
+    target_link_libraries(situ_planted_shared PRIVATE situ_flags situ::situ)
+    target_link_libraries(situ_planted_static PRIVATE situ_flags situ_static)
+    situ_add_test(cli/doctor LABELS cli ENVIRONMENT SITU_SIM=2 ${library_environment}
+      COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cli/doctor.sh $<TARGET_FILE:situ_cli> $<TARGET_FILE:situ_planted_shared>
+        $<TARGET_FILE:situ_planted_static> $<TARGET_FILE_DIR:example_03_mlp>)
+  endif()
   if(BUILD_SHARED_LIBS)
     situ_add_test(packaging/symbols LABELS packaging
       COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/packaging/symbols.sh $<TARGET_FILE:situ> ${PROJECT_SOURCE_DIR}/include)

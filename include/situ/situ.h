@@ -19,6 +19,7 @@
 #include "interop.h"
 #include "io.h"
 #include "ledger.h"
+#include "live.h"
 #include "media.h"
 #include "nccl.h"
 #include "nn.h"

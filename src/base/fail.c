@@ -13,6 +13,7 @@
 #include "base/mutex.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "base/watch.h"
 
 /* One per thread, allocated at its first error and reused for later ones. */
 typedef struct situ__error_record {
@@ -217,6 +218,9 @@ static error_record *begin_record(situ_status status, const char *name) {
 
 static void finish_record(error_record *record) {
   if (muted != LOUD) return;
+  if (__builtin_expect(situ__watching != NULL, 0))
+    situ__watching->failed(situ__errors_now.status, message_of(record),
+                           record && record->more.fix ? record->more.fix : "");
   int how = __atomic_load_n(&error_policy, __ATOMIC_RELAXED);
   if (how != SITU_ERROR_QUIET) log_line(message_of(record));
   if (how == SITU_ERROR_ABORT) abort(); /* for debuggers: stops where the error was recorded */

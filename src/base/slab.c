@@ -15,7 +15,7 @@ enum {
 };
 
 typedef struct slab {
-  struct slab *next, **link; /* list of those of its size with free places */
+  struct slab *next, **link; /* list of those of its size that have free places, or of those that have none */
   uint32_t size;             /* of an object */
   uint16_t places, vacant;   /* for so many objects; those of them that are free, */
   uint64_t free[WORDS];      /* each of which has a bit here */
@@ -23,15 +23,15 @@ typedef struct slab {
 _Static_assert(sizeof(slab) <= SITU__SLAB_STEP, "the first object's place");
 
 static uint32_t lock; /* guards all slabs */
-static slab *roomy[CLASSES];
+static slab *roomy[CLASSES], *full[CLASSES];
 
 void situ__slab_lock(void) { situ__spin_lock(&lock); }
 void situ__slab_unlock(void) { situ__spin_unlock(&lock); }
 
-static slab **list_of(uint32_t size) { return &roomy[size / SITU__SLAB_STEP - 1]; }
+static unsigned class_of(uint32_t size) { return size / SITU__SLAB_STEP - 1; }
 
-static void link_slab(slab *s) {
-  s->link = list_of(s->size);
+static void link_slab(slab *s, slab **lists) {
+  s->link = &lists[class_of(s->size)];
   s->next = *s->link;
   if (s->next) s->next->link = &s->next;
   *s->link = s;
@@ -49,7 +49,7 @@ static slab *open_slab(uint32_t size) {
   const uint16_t places = (uint16_t)((PIECE - REST - SITU__SLAB_STEP) / size);
   *s = (slab){ .size = size, .places = places, .vacant = places };
   for (unsigned i = 0; i < places; i++) s->free[i / 64] |= UINT64_C(1) << i % 64;
-  link_slab(s);
+  link_slab(s, roomy);
   return s;
 }
 
@@ -59,13 +59,16 @@ static void *take(slab *s) {
   while (!s->free[word]) word++;
   const size_t place = 64 * word + (size_t)__builtin_ctzll(s->free[word]);
   s->free[word] &= s->free[word] - 1;
-  if (--s->vacant == 0) unlink_slab(s);
+  if (--s->vacant == 0) {
+    unlink_slab(s);
+    link_slab(s, full);
+  }
   return (char *)s + SITU__SLAB_STEP + place * s->size;
 }
 
 void *situ__slab_take(size_t size) {
   situ__spin_lock(&lock);
-  slab *s = *list_of((uint32_t)size);
+  slab *s = roomy[class_of((uint32_t)size)];
   if (!s) s = open_slab((uint32_t)size);
   void *found = s ? take(s) : NULL;
   situ__spin_unlock(&lock);
@@ -77,10 +80,28 @@ void situ__slab_give(void *given) {
   slab *s = (slab *)(void *)((char *)given - at);
   const uint32_t place = (at - SITU__SLAB_STEP) / s->size;
   situ__spin_lock(&lock);
-  if (s->vacant++ == 0) link_slab(s);
+  if (s->vacant++ == 0) {
+    unlink_slab(s);
+    link_slab(s, roomy);
+  }
   s->free[place / 64] |= UINT64_C(1) << place % 64;
   const bool empty = s->vacant == s->places;
   if (empty) unlink_slab(s);
   situ__spin_unlock(&lock);
   if (empty) situ__free(s);
+}
+
+static void visit_list(slab *s, void (*visit)(void *object, void *payload), void *payload) {
+  for (; s; s = s->next)
+    for (unsigned place = 0; place < s->places; place++)
+      if (!(s->free[place / 64] >> place % 64 & 1))
+        visit((char *)s + SITU__SLAB_STEP + (size_t)place * s->size, payload);
+}
+
+void situ__slab_each(size_t size, void (*visit)(void *object, void *payload), void *payload) {
+  const unsigned class = class_of((uint32_t)size);
+  situ__spin_lock(&lock);
+  visit_list(full[class], visit, payload);
+  visit_list(roomy[class], visit, payload);
+  situ__spin_unlock(&lock);
 }

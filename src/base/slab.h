@@ -13,6 +13,10 @@ enum { SITU__SLAB_STEP = 64, SITU__SLAB_LARGEST = 1024 };
 void *situ__slab_take(size_t size);
 void situ__slab_give(void *object);
 
+/* Visits every object of a size that was taken, in the lists of threads too, which hold what is free for them: what is
+   in one is for visit to tell, which must neither take nor give. All threads wait for it. */
+void situ__slab_each(size_t size, void (*visit)(void *object, void *payload), void *payload);
+
 /* Around a fork (fork.c). */
 void situ__slab_lock(void);
 void situ__slab_unlock(void);

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/map.h"
+#include "base/watch.h"
 #include "optim/lbfgs.h"
 #include "situ/sys/move.h"
 #include "situ/sys/tensor.h"
@@ -120,7 +121,10 @@ static situ_optim *make(int rule, situ_tree *parameters, double lr, const situ_o
   o->rule = (situ_optimizer_rule)rule;
   o->refs = 1;
   if (!situ__optim_read_first(o, lr, options, o->defaults)) situ_tree_free(parameters);
-  else if (situ_optim_add_param_group(o, parameters, NULL) == SITU_OK) return o;
+  else if (situ_optim_add_param_group(o, parameters, NULL) == SITU_OK) {
+    if (situ__watching) situ__watching->optimiser(o, true);
+    return o;
+  }
   situ_optim_free(o);
   return NULL;
 }
@@ -249,6 +253,7 @@ void situ_optim_free(situ_optim *o) {
 
 void situ__optim_let_go(situ_optim *o) {
   if (!o || __atomic_sub_fetch(&o->refs, 1, __ATOMIC_ACQ_REL) > 0) return;
+  if (situ__watching) situ__watching->optimiser(o, false);
   situ__use use;
   situ__optim_await(o, &use);
   drop_states(o);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/watch.h"
 #include "optim/lbfgs.h"
 #include "optim/optim.h"
 #include "situ/ops.h"
@@ -287,6 +288,7 @@ situ_status situ_optim_step_scaled(situ_optim *o, double grad_scale) {
   if (is_lbfgs(o))
     return situ__fail(SITU_E_UNSUPPORTED, "optim_step",
                       "LBFGS evaluates the loss several times in a step: call situ_optim_step_closure");
+  if (__builtin_expect(situ__watching != NULL, 0)) situ__watching->step(o);
   if (!situ__optim_claim("optim_step", o, &claim)) return situ_error();
   situ_scope_begin_no_grad(&scope);
   situ_status status = step(o, grad_scale);

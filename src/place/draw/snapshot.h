@@ -46,6 +46,10 @@ int situ__place_spread(const situ_snapshot *s, int64_t i, situ__place_sum *sum, 
 /* situ_snapshot_of with the op for errors, and a file if entries are its lines (NULL: they are a caller's). */
 situ_snapshot *situ__snapshot_of(const char *op, const char *file, const situ_place_entry *entries, int64_t count);
 
+/* The text of situ_snapshot_svg. Returns false after recording an error. */
+bool situ__snapshot_svg(const char *op, const situ_snapshot *snapshot, const situ_place_svg_options *options,
+                        situ__text *text);
+
 enum { SITU__PLACE_NAME = SITU_DEVICE_NAME_MAX + 24 };
 /* "sim:0", or "rank 1, sim:0" in a snapshot of several ranks. */
 const char *situ__place_name(const situ_snapshot *s, int rank, situ_device device, char buffer[SITU__PLACE_NAME]);

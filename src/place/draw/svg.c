@@ -113,31 +113,39 @@ static const situ_place_edge **sort_edges(const char *op, const situ_place_svg_o
   return list;
 }
 
-situ_status situ_snapshot_svg(const situ_snapshot *snapshot, const char *path, const situ_place_svg_options *options) {
-  static const char op[] = "place_svg";
+bool situ__snapshot_svg(const char *op, const situ_snapshot *snapshot, const situ_place_svg_options *options,
+                        situ__text *text) {
   situ_place_svg_options o = options ? *options : (situ_place_svg_options){ 0 };
-  if (!situ__valid(op, "snapshot", snapshot, SITU__A_SNAPSHOT) || !situ__given(op, "path", path)) return situ_error();
-  if (o.edge_count && !o.edges) return situ__null(op, "options->edges");
+  if (o.edge_count && !o.edges) return situ__null(op, "options->edges"), false;
   if (!o.width) o.width = 1200;
   if (!o.height) o.height = 800;
   if (o.width < LEAST || o.height < LEAST || o.width > MOST || o.height > MOST || o.edge_count < 0)
     return situ__fail(SITU_E_ARG, op, "a picture of %d x %d pixels with %lld edges: wanted are %d to %d, and 0 or more",
-                      o.width, o.height, (long long)o.edge_count, LEAST, MOST);
+                      o.width, o.height, (long long)o.edge_count, LEAST, MOST),
+           false;
   if (!o.title) o.title = snapshot->count && *snapshot->node[0].entry.type ? snapshot->node[0].entry.type : "placement";
   const situ_place_edge **edge = sort_edges(op, &o);
-  if (!edge) return situ_error();
+  if (!edge) return false;
   situ__picture p = { .op = op, .s = snapshot };
   put_page(&p, o.title, o.width, o.height);
   double top = situ__put_head(&p, o.title, o.width);
   bool fine = put_map(&p, top, o.width, o.height, edge, o.edge_count);
   situ__text_add(&p.text, "</svg>\n");
-  /* An incomplete text ends the drawing without an error of its own. */
-  situ_status status = fine || p.text.failed ? situ__replace_by_text(op, path, &p.text) : situ_error();
-  situ__text_free(&p.text);
   situ__free(p.box);
   situ__free(p.box_of);
   situ__free(p.taken);
   situ__free(edge);
+  *text = p.text;
+  return fine || p.text.failed; /* an incomplete text ends the drawing without an error of its own */
+}
+
+situ_status situ_snapshot_svg(const situ_snapshot *snapshot, const char *path, const situ_place_svg_options *options) {
+  static const char op[] = "place_svg";
+  situ__text text = { 0 };
+  if (!situ__valid(op, "snapshot", snapshot, SITU__A_SNAPSHOT) || !situ__given(op, "path", path)) return situ_error();
+  const bool drawn = situ__snapshot_svg(op, snapshot, options, &text);
+  const situ_status status = drawn ? situ__replace_by_text(op, path, &text) : situ_error();
+  situ__text_free(&text);
   return status;
 }
 
