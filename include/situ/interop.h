@@ -11,33 +11,34 @@ SITU_BEGIN
 
 /** A context and a queue of the program. Zero it first. */
 typedef struct situ_foreign {
-  situ_device_kind kind; /**< SITU_OPENCL; SITU_SIM: see sys/sim.h */
-  void *device;          /**< cl_device_id; NULL: the queue's */
-  void *context;         /**< cl_context; NULL: the queue's */
-  void *queue;           /**< cl_command_queue, in order */
+  situ_device_kind kind; /**< SITU_OPENCL, SITU_CUDA; SITU_SIM: see sys/sim.h */
+  void *device;          /**< cl_device_id; CUDA: an int *, its number; NULL: the queue's, or the current one */
+  void *context;         /**< cl_context; NULL: the queue's; CUDA: NULL, the primary context */
+  void *queue;           /**< cl_command_queue, in order; cudaStream_t, of which NULL is the default stream */
 } situ_foreign;
 
 /** Makes a device of situ of the program's context and queue, in *out: "opencl:2". Its memory is allocated in that
     context, and its work is queued there, in order with the program's own. situ waits for the queue only where a value
     is asked for (situ_item, situ_copy_to_host, situ_print, ...), where values come from the host or another device, and
-    in situ_synchronize. The handles are retained; on error *out is unchanged. */
+    in situ_synchronize. OpenCL's handles are retained; a stream of CUDA's lives until situ_device_abandon, and CUDA's
+    current device stays as it is. On error *out is unchanged. */
 SITU_API SITU_CHECKED situ_status situ_device_adopt(const situ_foreign *foreign, situ_device *out);
 /** Gives an adopted device back: frees what situ keeps there and releases the handles. SITU_E_STATE while tensors live
-    there, with their names. Waits only if a kernel may have found an index out of range and nothing was read since:
-    that error is returned, and the device is given back all the same. Its name can be given to a device that is
-    adopted later. */
+    there, with their names. On OpenCL it waits only if a kernel may have found an index out of range and nothing was
+    read since; on CUDA always. That error is returned, and the device is given back all the same. Its name can be given
+    to a device that is adopted later. */
 SITU_API SITU_CHECKED situ_status situ_device_abandon(situ_device device);
 
-/** Work that is queued on an adopted device from now on runs after the event (cl_event), which stays the program's:
-    for work of another queue of the context. Does not wait. */
+/** Work that is queued on an adopted device from now on runs after the event (cl_event, cudaEvent_t), which stays the
+    program's: for work of another queue of the context. Does not wait. */
 SITU_API SITU_CHECKED situ_status situ_device_wait_event(situ_device device, void *event);
 /** Sets *event to one that is complete when all work is done that was queued on an adopted device until now; the
-    program releases it (clReleaseEvent). Does not wait. */
+    program releases it (clReleaseEvent, cudaEventDestroy). Does not wait. */
 SITU_API SITU_CHECKED situ_status situ_device_record_event(situ_device device, void **event);
 
 /** Memory of the program. Zero it first. */
 typedef struct situ_memory {
-  void *handle;           /**< cl_mem, a buffer; retained until the tensor is gone */
+  void *handle;           /**< cl_mem, a buffer, which is retained; CUDA: an address that it knows */
   size_t offset;          /**< of the first element, in bytes: a multiple of the dtype's size */
   const int64_t *strides; /**< in elements; NULL: contiguous */
   /** NULL, or called once when the memory is not used any more, also if the call fails; queued work may still use it

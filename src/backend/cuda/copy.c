@@ -37,6 +37,12 @@ static void close_stage(situ__cuda_stage *s) {
   *s = (situ__cuda_stage){ 0 };
 }
 
+void situ__cuda_close_stages(situ__cuda_device *d) {
+  close_stage(&d->small);
+  close_stage(&d->large);
+  close_stage(&d->out);
+}
+
 static situ_status open_stage(situ__cuda_device *d, situ__cuda_stage *s, int chunks) {
   if (s->memory) return SITU_OK;
   const char *call = "cudaHostAlloc";
@@ -88,6 +94,7 @@ static situ_status is_pinned(situ__cuda_device *d, const void *host, bool *pinne
 
 static situ_status queue_copy(situ__cuda_device *d, cudaStream_t stream, void *to, const void *from, size_t bytes,
                               enum cudaMemcpyKind kind) {
+  if (d->adopted) kind = cudaMemcpyDefault; /* the program's memory may be the host's */
   cudaError_t error = situ__cuda.MemcpyAsync(to, from, bytes, kind, stream);
   return error == cudaSuccess ? SITU_OK : situ__cuda_fail(d, copying, "cudaMemcpyAsync", error);
 }

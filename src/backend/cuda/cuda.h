@@ -49,9 +49,12 @@ typedef struct situ__cuda_order {
 typedef struct situ__cuda_device {
   situ__target target;
   situ_device_properties properties;
+  int ordinal;          /* CUDA's number of it */
   bool pools;           /* stream-ordered allocation is supported */
   pthread_mutex_t lock; /* guards all members below; recursive, as scratch is released inside and outside */
   bool open;
+  bool adopted;        /* the stream is the program's, and the only one */
+  int depth, before;   /* of an adopted device: entries of the thread that has it, whose current device was `before` */
   cudaStream_t stream; /* all kernels and all small copies, in the order of the calls */
   cudaMemPool_t pool;  /* NULL: uses cudaMalloc */
   cudaEvent_t here;    /* recorded for other devices to wait for */
@@ -78,6 +81,12 @@ static inline char *situ__cuda_address(const situ_view_desc *v) {
 /* ---- devices (device.c) --------------------------------------------------------------------- */
 int situ__cuda_count(const char **reason);
 situ_status situ__cuda_info(int index, situ_device_properties *out);
+/* Number of CUDA's devices, which situ found. */
+int situ__cuda_ordinals(void);
+/* Counts adopted devices until there are at least this many. */
+void situ__cuda_grow(int count);
+/* Sets the properties of a device; does not initialise it. */
+cudaError_t situ__cuda_query(situ__cuda_device *device, int ordinal);
 /* Opens and locks the device and makes it current in this thread. Returns NULL after recording an error, with its
    status in *status. */
 situ__cuda_device *situ__cuda_enter(int index, const char *op, situ_status *status);
@@ -87,6 +96,13 @@ situ__cuda_device *situ__cuda_entered(int index);
    never opened. */
 situ__cuda_device *situ__cuda_enter_open(int index);
 situ_status situ__cuda_leave(situ__cuda_device *device, situ_status status);
+/* Opens and enters a device of the program; NULL after recording an error. */
+situ__cuda_device *situ__cuda_adopting(int index, const char *op, int ordinal, cudaStream_t stream,
+                                       situ_status *status);
+/* Locks the device without checks, as a lost one can still be given back. */
+situ__cuda_device *situ__cuda_enter_to_close(int index);
+/* Releases all that opening made. The device is entered. */
+void situ__cuda_close(situ__cuda_device *device);
 
 /* Why the device is lost; NULL: it is not. */
 const char *situ__cuda_why_lost(int index);
@@ -148,6 +164,14 @@ void situ__cuda_free(int index, void *data, size_t bytes);
 cudaError_t situ__cuda_scratch(situ__cuda_device *device, size_t bytes, void **data);
 void situ__cuda_trim(int index);
 
+/* ---- devices and memory of the program (adopt.c) --------------------------------------------- */
+situ_status situ__cuda_adopt(int index, const situ_foreign *foreign);
+situ_status situ__cuda_abandon(int index);
+situ_status situ__cuda_borrow(int index, void *handle, size_t bytes, void **data, bool *read_only);
+void situ__cuda_give_back(int index, void *data);
+situ_status situ__cuda_wait_event(int index, void *event);
+situ_status situ__cuda_record_event(int index, void **event);
+
 /* ---- slots of its table of targets (memory.c, launch.c) -------------------------------------- */
 void *situ__cuda_target_scratch(situ__target *target, const char *op, size_t bytes);
 void situ__cuda_target_release(int index, void *scratch);
@@ -160,6 +184,10 @@ situ_status situ__cuda_copy_out(int index, const void *data, size_t at, void *ho
 situ_status situ__cuda_copy_peer(int to, void *dst, size_t dst_at, int from, const void *src, size_t src_at,
                                  size_t bytes);
 situ_status situ__cuda_synchronize(int index);
+/* Frees the pinned memory of staged copies, which are complete. */
+void situ__cuda_close_stages(situ__cuda_device *device);
+/* Forgets how copies to and from the device went: it is another one now. */
+void situ__cuda_forget_routes(int index);
 
 /* ---- graphs (graph.c) ------------------------------------------------------------------------ */
 situ_status situ__cuda_graph_begin(int index);
@@ -178,6 +206,9 @@ situ_status situ__cuda_linear(int index, const situ_work *work);
 bool situ__cuda_attend(situ__target *target, const situ_work *work, situ_status *status);
 
 /* ---- convolution (conv.c) -------------------------------------------------------------------- */
+/* Frees what cuBLASLt and cuDNN made for the device, which is entered; the latter only in builds with its headers. */
+void situ__lt_close(situ__cuda_device *device);
+void situ__dnn_close(situ__cuda_device *device);
 /* Exists only in builds with cuDNN's headers (SITU_CUDNN). */
 bool situ__cuda_convolve(situ__target *target, const situ_work *work, situ_status *status);
 

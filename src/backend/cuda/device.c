@@ -8,7 +8,8 @@
 #include "backend/cuda/cuda.h"
 
 static situ__cuda_device devices[SITU__CUDA_DEVICES];
-static int found;
+static int own, found; /* devices that situ found, and all */
+static int driver, runtime;
 static char why[512];
 static const char *_Atomic told = why;
 static pid_t owner; /* a forked child cannot use the context: the driver's threads exist only in the parent */
@@ -21,15 +22,13 @@ static int attribute(int index, enum cudaDeviceAttr what) {
   return situ__cuda.DeviceGetAttribute(&value, what, index) == cudaSuccess ? value : 0;
 }
 
-/* Queries its properties; does not initialise it. */
-static cudaError_t add_device(int index, int driver, int runtime) {
+cudaError_t situ__cuda_query(situ__cuda_device *d, int ordinal) {
   struct cudaDeviceProp p;
   memset(&p, 0, sizeof p);
-  cudaError_t error = situ__cuda.GetDeviceProperties(&p, index);
+  cudaError_t error = situ__cuda.GetDeviceProperties(&p, ordinal);
   if (error != cudaSuccess) return error;
-  situ__cuda_device *d = &devices[index];
-  *d = (situ__cuda_device){ .target = SITU__AHEAD_TARGET, .pools = attribute(index, cudaDevAttrMemoryPoolsSupported) };
-  d->target.index = index;
+  d->ordinal = ordinal;
+  d->pools = attribute(ordinal, cudaDevAttrMemoryPoolsSupported);
   d->properties.memory_total = p.totalGlobalMem;
   d->properties.dtypes = ((1u << SITU_DTYPES) - 1) & ~(1u << SITU_DTYPE_DEFAULT);
   (void)snprintf(d->properties.name, sizeof d->properties.name, "%.100s", p.name);
@@ -37,17 +36,24 @@ static cudaError_t add_device(int index, int driver, int runtime) {
   (void)snprintf(versions, sizeof versions, "compute %d.%d, driver %d.%d, runtime %d.%d", p.major, p.minor,
                  driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
   (void)snprintf(d->properties.driver, sizeof d->properties.driver, "%.63s", versions);
+  return cudaSuccess;
+}
+
+static void make_locks(void) {
   pthread_mutexattr_t recursive;
   (void)pthread_mutexattr_init(&recursive);
   (void)pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
-  (void)pthread_mutex_init(&d->lock, &recursive);
+  for (int k = 0; k < SITU__CUDA_DEVICES; k++) {
+    devices[k].target = (situ__target)SITU__AHEAD_TARGET;
+    devices[k].target.index = k;
+    (void)pthread_mutex_init(&devices[k].lock, &recursive);
+  }
   (void)pthread_mutexattr_destroy(&recursive);
-  return cudaSuccess;
 }
 
 /* The runtime reports the same error for an absent driver and for one that is too old: the version distinguishes
    them. */
-static void explain(cudaError_t error, int driver, int runtime) {
+static void explain(cudaError_t error) {
   if (error == cudaErrorInsufficientDriver && driver == 0)
     (void)snprintf(why, sizeof why, "the CUDA runtime %d.%d is there, but no NVIDIA driver (libcuda.so.1)",
                    runtime / 1000, runtime % 1000 / 10);
@@ -68,8 +74,9 @@ static void explain(cudaError_t error, int driver, int runtime) {
 
 static void find_devices(void) {
   owner = getpid();
+  make_locks();
   if (!situ__cuda_open(why, sizeof why)) return;
-  int driver = 0, runtime = 0, count = 0; /* count keeps its value if there is no driver */
+  int count = 0; /* keeps its value if there is no driver */
   cudaError_t error = situ__cuda.RuntimeGetVersion(&runtime);
   if (error == cudaSuccess && runtime / 1000 != CUDART_VERSION / 1000) {
     (void)snprintf(why, sizeof why, "the CUDA runtime is %d.%d, and this module was built for %d", runtime / 1000,
@@ -80,12 +87,12 @@ static void find_devices(void) {
   if (error == cudaSuccess) error = situ__cuda.GetDeviceCount(&count);
   if (error != cudaSuccess) count = 0;
   if (count > SITU__CUDA_DEVICES) count = SITU__CUDA_DEVICES;
-  for (int k = 0; k < count && error == cudaSuccess; k++) error = add_device(k, driver, runtime);
+  for (int k = 0; k < count && error == cudaSuccess; k++) error = situ__cuda_query(&devices[k], k);
   if (error != cudaSuccess || count == 0) {
-    explain(error, driver, runtime);
+    explain(error);
     return;
   }
-  found = count;
+  own = found = count;
   (void)snprintf(why, sizeof why, "%d device%s, driver %d.%d, runtime %d.%d", found, found == 1 ? "" : "s",
                  driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
 }
@@ -93,8 +100,12 @@ static void find_devices(void) {
 int situ__cuda_count(const char **reason) {
   (void)pthread_once(&once, find_devices);
   *reason = atomic_load(&told);
-  return found;
+  return __atomic_load_n(&found, __ATOMIC_ACQUIRE);
 }
+
+int situ__cuda_ordinals(void) { return own; }
+
+void situ__cuda_grow(int count) { situ__lower_grow(&found, count); }
 
 /* Callers may keep the text they got, so a longer one goes to another buffer. */
 void situ__cuda_note(const char *note) {
@@ -129,26 +140,39 @@ const char *situ__cuda_why_lost(int index) {
    the device's default pool is not affected. */
 static cudaError_t make_pool(situ__cuda_device *d) {
   const struct cudaMemPoolProps props = { .allocType = cudaMemAllocationTypePinned,
-                                          .location = { .type = cudaMemLocationTypeDevice, .id = d->target.index } };
+                                          .location = { .type = cudaMemLocationTypeDevice, .id = d->ordinal } };
   uint64_t all = UINT64_MAX;
   cudaError_t error = situ__cuda.MemPoolCreate(&d->pool, &props);
   if (error != cudaSuccess) return error;
   return situ__cuda.MemPoolSetAttribute(d->pool, cudaMemPoolAttrReleaseThreshold, &all);
 }
 
-static cudaError_t open_parts(situ__cuda_device *d, const char **call) {
-  cudaError_t error = situ__cuda.SetDevice(d->target.index);
-  *call = "cudaSetDevice";
-  if (error != cudaSuccess) return error;
-  /* non-blocking: neither waits for the program's work on the default stream nor delays it */
+/* A device of the program leaves the thread's current device as it found it: enter_current and leave_current pair. */
+static cudaError_t enter_current(situ__cuda_device *d) {
+  if (d->adopted && d->depth++ == 0 && situ__cuda.GetDevice(&d->before) != cudaSuccess) d->before = d->ordinal;
+  return situ__cuda.SetDevice(d->ordinal);
+}
+
+static void leave_current(situ__cuda_device *d) {
+  if (d->depth && --d->depth == 0 && d->before != d->ordinal) (void)situ__cuda.SetDevice(d->before);
+}
+
+/* non-blocking: neither waits for the program's work on the default stream nor delays it */
+static cudaError_t make_streams(situ__cuda_device *d, const char **call) {
   *call = "cudaStreamCreateWithFlags";
-  error = situ__cuda.StreamCreateWithFlags(&d->stream, cudaStreamNonBlocking);
+  cudaError_t error = situ__cuda.StreamCreateWithFlags(&d->stream, cudaStreamNonBlocking);
+  if (error != cudaSuccess) return error;
+  *call = "opening streams for copies";
+  return situ__cuda_open_order(d);
+}
+
+static cudaError_t open_parts(situ__cuda_device *d, const char **call) {
+  cudaError_t error = enter_current(d);
+  *call = "cudaSetDevice";
+  if (error == cudaSuccess && !d->adopted) error = make_streams(d, call);
   if (error != cudaSuccess) return error;
   *call = "cudaEventCreateWithFlags";
   error = situ__cuda.EventCreateWithFlags(&d->here, cudaEventDisableTiming);
-  if (error != cudaSuccess) return error;
-  *call = "opening streams for copies";
-  error = situ__cuda_open_order(d);
   if (error != cudaSuccess) return error;
   *call = "cudaHostAlloc";
   error = situ__cuda.HostAlloc((void **)&d->fault, sizeof *d->fault, cudaHostAllocMapped | cudaHostAllocPortable);
@@ -158,16 +182,17 @@ static cudaError_t open_parts(situ__cuda_device *d, const char **call) {
   return d->pools ? make_pool(d) : cudaSuccess;
 }
 
-static void close_parts(situ__cuda_device *d) {
+void situ__cuda_close(situ__cuda_device *d) {
   if (d->pool) (void)situ__cuda.MemPoolDestroy(d->pool);
   if (d->fault) (void)situ__cuda.FreeHost(d->fault);
   situ__cuda_close_order(d);
   if (d->here) (void)situ__cuda.EventDestroy(d->here);
-  if (d->stream) (void)situ__cuda.StreamDestroy(d->stream);
+  if (d->stream && !d->adopted) (void)situ__cuda.StreamDestroy(d->stream);
   d->pool = NULL;
   d->fault = NULL;
   d->here = NULL;
   d->stream = NULL;
+  d->open = d->adopted = false;
 }
 
 static situ_status open_device(situ__cuda_device *d, const char *op) {
@@ -178,7 +203,7 @@ static situ_status open_device(situ__cuda_device *d, const char *op) {
   const char *call;
   cudaError_t error = open_parts(d, &call);
   if (error != cudaSuccess) {
-    close_parts(d);
+    situ__cuda_close(d);
     return situ__cuda_fail(d, op, call, error);
   }
   d->open = true;
@@ -188,15 +213,41 @@ static situ_status open_device(situ__cuda_device *d, const char *op) {
 situ__cuda_device *situ__cuda_enter(int index, const char *op, situ_status *status) {
   situ__cuda_device *d = &devices[index];
   pthread_mutex_lock(&d->lock);
-  if (d->lost) *status = situ__cuda_lost(d, op);
+  const bool was_lost = d->lost;
+  if (was_lost) *status = situ__cuda_lost(d, op);
   else if (!d->open) *status = open_device(d, op);
   else {
-    cudaError_t error = situ__cuda.SetDevice(index);
+    cudaError_t error = enter_current(d);
     *status = error == cudaSuccess ? SITU_OK : situ__cuda_fail(d, op, "cudaSetDevice", error);
   }
   if (*status == SITU_OK) return d;
+  if (!was_lost) leave_current(d);
   pthread_mutex_unlock(&d->lock);
   return NULL;
+}
+
+situ__cuda_device *situ__cuda_adopting(int index, const char *op, int ordinal, cudaStream_t stream,
+                                       situ_status *status) {
+  situ__cuda_device *d = &devices[index];
+  pthread_mutex_lock(&d->lock);
+  d->lost = false; /* of an attempt before */
+  d->queued = d->good = 0;
+  d->stream = stream;
+  d->adopted = true;
+  const cudaError_t error = situ__cuda_query(d, ordinal);
+  if (error != cudaSuccess) *status = situ__cuda_fail(d, op, "cudaGetDeviceProperties", error);
+  else *status = open_device(d, op);
+  if (*status == SITU_OK) return d;
+  situ__cuda_close(d);
+  (void)situ__cuda_leave(d, *status);
+  return NULL;
+}
+
+situ__cuda_device *situ__cuda_enter_to_close(int index) {
+  situ__cuda_device *d = &devices[index];
+  pthread_mutex_lock(&d->lock);
+  (void)enter_current(d);
+  return d;
 }
 
 situ__cuda_device *situ__cuda_entered(int index) { return &devices[index]; }
@@ -205,15 +256,17 @@ situ__cuda_device *situ__cuda_enter_open(int index) {
   situ__cuda_device *d = &devices[index];
   pthread_mutex_lock(&d->lock);
   if (d->open && !d->lost) {
-    cudaError_t error = situ__cuda.SetDevice(index);
+    cudaError_t error = enter_current(d);
     if (error == cudaSuccess) return d;
     situ__cuda_lose(d, "cudaSetDevice", error);
+    leave_current(d);
   }
   pthread_mutex_unlock(&d->lock);
   return NULL;
 }
 
 situ_status situ__cuda_leave(situ__cuda_device *device, situ_status status) {
+  leave_current(device);
   pthread_mutex_unlock(&device->lock);
   return status;
 }

@@ -358,3 +358,15 @@ situ_status situ__dnn_run(situ__cuda_device *d, const char *op, situ__dnn_plan *
   situ__cuda_target_release(d->target.index, workspace);
   return status;
 }
+
+void situ__dnn_close(situ__cuda_device *d) {
+  situ__dnn *dnn = d->dnn;
+  if (!dnn) return;
+  for (int k = 0; k < SITU__DNN_PLANS; k++) drop(&dnn->plan[k]);
+  if (dnn->there) {
+    (void)situ__cudnn.BackendDestroyDescriptor(dnn->device);
+    (void)situ__cudnn.Destroy(dnn->handle);
+  }
+  situ__host->free(dnn);
+  d->dnn = NULL;
+}

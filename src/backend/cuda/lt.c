@@ -258,3 +258,13 @@ situ_status situ__lt_run(situ__cuda_device *d, situ__lt_plan *plan, const situ__
   plan->none = failed == SITU_OK; /* it would be refused again */
   return failed;
 }
+
+void situ__lt_close(situ__cuda_device *d) {
+  situ__lt *lt = d->lt;
+  if (!lt) return;
+  for (int k = 0; k < SITU__LT_PLANS; k++) drop(&lt->plan[k]);
+  if (lt->workspace) situ__cuda_free(d->target.index, lt->workspace, lt->bytes);
+  if (lt->there) (void)situ__cublaslt.Destroy(lt->handle);
+  situ__host->free(lt);
+  d->lt = NULL;
+}

@@ -10,7 +10,7 @@
 
 /* clang-format off */
 #define SITU__CUBLASLT(ROW)                                                                      \
-  ROW(Create)                                                                                    \
+  ROW(Create) ROW(Destroy)                                                                       \
   ROW(GetStatusName) ROW(GetStatusString) ROW(MatmulDescCreate) ROW(MatmulDescDestroy)           \
       ROW(MatmulDescSetAttribute) ROW(MatrixLayoutCreate) ROW(MatrixLayoutDestroy)               \
           ROW(MatrixLayoutSetAttribute) ROW(MatmulPreferenceCreate) ROW(MatmulPreferenceDestroy) \

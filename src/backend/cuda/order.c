@@ -73,6 +73,7 @@ static uint64_t last_use(const situ__cuda_device *d, const void *data) {
 /* A failure here is harmless, as a copy then waits for more; serious errors recur elsewhere. */
 void situ__cuda_mark(situ__cuda_device *d) {
   situ__cuda_order *o = &d->order;
+  if (d->adopted) return;
   bool good = situ__cuda.EventRecord(o->marker[o->next], d->stream) == cudaSuccess;
   if (!good) (void)situ__cuda.GetLastError();
   o->behind[o->next] = good ? d->queued : UINT64_MAX;
@@ -83,6 +84,8 @@ void situ__cuda_mark(situ__cuda_device *d) {
 
 cudaError_t situ__cuda_aside(situ__cuda_device *d, cudaStream_t side, const void *data, situ__cuda_way *way) {
   const situ__cuda_order *o = &d->order;
+  *way = (situ__cuda_way){ d->stream, d->queued };
+  if (d->adopted) return cudaSuccess; /* the program's own work with it is not known */
   const uint64_t last = last_use(d, data);
   *way = (situ__cuda_way){ side, last };
   if (last <= d->good) return cudaSuccess;
@@ -124,5 +127,6 @@ void situ__cuda_close_order(situ__cuda_device *d) {
   if (o->arrived) (void)situ__cuda.EventDestroy(o->arrived);
   if (o->out) (void)situ__cuda.StreamDestroy(o->out);
   if (o->in) (void)situ__cuda.StreamDestroy(o->in);
+  situ__host->free(o->block);
   *o = (situ__cuda_order){ 0 };
 }

@@ -50,11 +50,14 @@ static situ_status direct(int to, char *dst, int from, const char *src, size_t b
   if (status != SITU_OK) return status;
   situ__cuda_device *d = situ__cuda_enter(to, copying, &status);
   if (!d) return status;
+  const int other = situ__cuda_entered(from)->ordinal;
+  const bool same = d->ordinal == other;
   situ__cuda_used(d, dst, bytes);
-  cudaError_t error = situ__cuda.MemcpyPeerAsync(dst, to, src, from, bytes, d->stream);
+  cudaError_t error = same ? situ__cuda.MemcpyAsync(dst, src, bytes, cudaMemcpyDefault, d->stream)
+                           : situ__cuda.MemcpyPeerAsync(dst, d->ordinal, src, other, bytes, d->stream);
   if (error == cudaSuccess) situ__cuda_queued(d, copying);
-  status =
-      error == cudaSuccess ? situ__cuda_step(d, copying) : situ__cuda_fail(d, copying, "cudaMemcpyPeerAsync", error);
+  const char *call = same ? "cudaMemcpyAsync" : "cudaMemcpyPeerAsync";
+  status = error == cudaSuccess ? situ__cuda_step(d, copying) : situ__cuda_fail(d, copying, call, error);
   (void)situ__cuda_leave(d, status);
   if (status == SITU_OK) status = wait_for(to, dst, bytes, &done, NULL);
   if (status == SITU_OK) status = wait_for(from, src, bytes, NULL, &done);
@@ -78,12 +81,13 @@ static situ_status staged(int to, char *dst, int from, const char *src, size_t b
 
 /* ---- choosing the route --------------------------------------------------------------------- */
 
-/* Lets `user` access owner's memory. */
+/* Lets CUDA's device `user` access owner's memory. */
 static cudaError_t allow(const situ__cuda_device *owner, int user) {
   if (!owner->pool) {
     cudaError_t error = situ__cuda.SetDevice(user);
-    if (error == cudaSuccess) error = situ__cuda.DeviceEnablePeerAccess(owner->target.index, 0);
+    if (error == cudaSuccess) error = situ__cuda.DeviceEnablePeerAccess(owner->ordinal, 0);
     (void)situ__cuda.GetLastError();
+    (void)situ__cuda.SetDevice(owner->ordinal);
     return error == cudaErrorPeerAccessAlreadyEnabled ? cudaSuccess : error;
   }
   const struct cudaMemAccessDesc access = { .location = { .type = cudaMemLocationTypeDevice, .id = user },
@@ -100,8 +104,9 @@ static situ_status connected(int to, int from, bool *may) {
     situ_status status;
     situ__cuda_device *owner = situ__cuda_enter(end[k], copying, &status);
     if (!owner) return status;
-    cudaError_t error = situ__cuda.DeviceCanAccessPeer(&can, end[1 - k], end[k]);
-    if (error == cudaSuccess && can) error = allow(owner, end[1 - k]);
+    const int user = situ__cuda_entered(end[1 - k])->ordinal;
+    cudaError_t error = situ__cuda.DeviceCanAccessPeer(&can, user, owner->ordinal);
+    if (error == cudaSuccess && can) error = allow(owner, user);
     if (error != cudaSuccess) (void)situ__cuda.GetLastError();
     (void)situ__cuda_leave(owner, SITU_OK);
     *may = error == cudaSuccess && can;
@@ -158,8 +163,17 @@ static situ_status test_route(int to, int from, route *found) {
   return status;
 }
 
+void situ__cuda_forget_routes(int index) {
+  for (int k = 0; k < SITU__CUDA_DEVICES; k++) {
+    __atomic_store_n(&routes[index][k], UNKNOWN, __ATOMIC_RELEASE);
+    __atomic_store_n(&routes[k][index], UNKNOWN, __ATOMIC_RELEASE);
+  }
+}
+
+/* Two streams of one device need no route. */
 static situ_status route_of(int to, int from, route *way) {
   *way = __atomic_load_n(&routes[to][from], __ATOMIC_ACQUIRE);
+  if (situ__cuda_entered(to)->ordinal == situ__cuda_entered(from)->ordinal) *way = DIRECT;
   if (*way != UNKNOWN) return SITU_OK;
   pthread_mutex_lock(&trying);
   situ_status status = SITU_OK;
@@ -178,7 +192,7 @@ static situ_status within(int index, char *dst, const char *src, size_t bytes) {
   if (!d) return status;
   situ__cuda_used(d, dst, bytes);
   situ__cuda_used(d, src, bytes);
-  cudaError_t error = situ__cuda.MemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, d->stream);
+  cudaError_t error = situ__cuda.MemcpyAsync(dst, src, bytes, cudaMemcpyDefault, d->stream);
   if (error == cudaSuccess) situ__cuda_queued(d, copying);
   return situ__cuda_leave(d, error == cudaSuccess ? situ__cuda_step(d, copying)
                                                   : situ__cuda_fail(d, copying, "cudaMemcpyAsync", error));

@@ -12,7 +12,7 @@
 /* clang-format off */
 #define SITU__CUDART(ROW)                                                                     \
   ROW(RuntimeGetVersion) ROW(DriverGetVersion) ROW(GetDeviceCount) ROW(GetDeviceProperties)   \
-  ROW(DeviceGetAttribute) ROW(SetDevice) ROW(GetLastError) ROW(GetErrorName)                  \
+  ROW(DeviceGetAttribute) ROW(GetDevice) ROW(SetDevice) ROW(GetLastError) ROW(GetErrorName)   \
   ROW(GetErrorString) ROW(StreamCreateWithFlags) ROW(StreamDestroy) ROW(StreamSynchronize)    \
   ROW(StreamWaitEvent) ROW(EventCreateWithFlags) ROW(EventDestroy) ROW(EventRecord)           \
   ROW(EventSynchronize) ROW(EventQuery) ROW(StreamQuery) ROW(Malloc) ROW(Free)                \
@@ -21,7 +21,8 @@
   ROW(PointerGetAttributes) ROW(MemcpyAsync) ROW(MemcpyPeerAsync) ROW(MemsetAsync)            \
   ROW(DeviceCanAccessPeer) ROW(DeviceEnablePeerAccess) ROW(LibraryLoadData)                   \
   ROW(LibraryGetKernel) ROW(LaunchKernel) ROW(StreamBeginCapture) ROW(StreamEndCapture)       \
-  ROW(GraphInstantiate) ROW(GraphLaunch) ROW(GraphExecDestroy) ROW(GraphDestroy)
+  ROW(GraphInstantiate) ROW(GraphLaunch) ROW(GraphExecDestroy) ROW(GraphDestroy)              \
+  ROW(StreamGetDevice) ROW(GetDriverEntryPointByVersion)
 /* clang-format on */
 
 typedef struct situ__cuda_table {

@@ -129,6 +129,8 @@ bool situ__table_add(situ__table *table, const situ__variant *variant, void *ker
 /* ---- faults (fault.c) ------------------------------------------------------------------------ */
 /* Records what a kernel on device `kind`:`index` reported; returns its status. */
 situ_status situ__lower_tell(const char *kind, int index, const fault *seen);
+/* Raises a number of devices, which other threads read, to at least `to`. */
+void situ__lower_grow(int *number, int to);
 
 /* ---- calls (call.c) ------------------------------------------------------------------------- */
 /* Adds an operand's buffer; for NULL, a NULL pointer. */

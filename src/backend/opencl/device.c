@@ -186,11 +186,7 @@ int situ__cl_count(const char **reason) {
   return __atomic_load_n(&found, __ATOMIC_ACQUIRE);
 }
 
-void situ__cl_grow(int count) {
-  int before = __atomic_load_n(&found, __ATOMIC_ACQUIRE);
-  while (before < count &&
-         !__atomic_compare_exchange_n(&found, &before, count, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {}
-}
+void situ__cl_grow(int count) { situ__lower_grow(&found, count); }
 
 situ_status situ__cl_info(int index, situ_device_properties *out) {
   *out = devices[index].known;

@@ -111,6 +111,12 @@ CUDA_DOUBLE_API cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAt
   return double_end(cudaSuccess);
 }
 
+CUDA_DOUBLE_API cudaError_t cudaGetDevice(int *device) {
+  BEGIN_ANYWHERE("cudaGetDevice");
+  *device = current;
+  return double_end(cudaSuccess);
+}
+
 CUDA_DOUBLE_API cudaError_t cudaSetDevice(int device) {
   BEGIN_ANYWHERE("cudaSetDevice");
   if (no_device(device)) return double_end(cudaErrorInvalidDevice);

@@ -59,6 +59,8 @@ typedef struct cuda_double {
   long kernels; /* launched */
   long peer_copies;
   long trims;                /* of memory pools */
+  long waits;                /* of the host, for an event or a stream */
+  long host_copies;          /* to or from its memory */
   long pending;              /* tasks that nobody has waited for */
   long heuristics, products; /* of cuBLASLt: algorithms asked for, products queued */
   long lists, solved;        /* of cuDNN: engines asked for, problems queued */

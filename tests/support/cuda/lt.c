@@ -388,6 +388,13 @@ API cublasStatus_t cublasLtCreate(cublasLtHandle_t *out) {
   return end(CUBLAS_STATUS_SUCCESS);
 }
 
+API cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  BEGIN_LT(__func__);
+  free(handle);
+  cuda_double_state()->started--;
+  return end(CUBLAS_STATUS_SUCCESS);
+}
+
 API const char *cublasLtGetStatusName(cublasStatus_t status) {
   switch (status) {
   case CUBLAS_STATUS_ALLOC_FAILED: return "CUBLAS_STATUS_ALLOC_FAILED";

@@ -99,7 +99,32 @@ CUDA_DOUBLE_API cudaError_t cudaPointerGetAttributes(struct cudaPointerAttribute
   const double_block *b = double_find(data, 1, &bad);
   *out = (struct cudaPointerAttributes){ .type = !b              ? cudaMemoryTypeUnregistered
                                                  : b->device < 0 ? cudaMemoryTypeHost
-                                                                 : cudaMemoryTypeDevice };
+                                                                 : cudaMemoryTypeDevice,
+                                         .device = b && b->device > 0 ? b->device : 0,
+                                         .devicePointer = b ? (void *)(uintptr_t)data : NULL };
+  return double_end(cudaSuccess);
+}
+
+/* The driver's only function. */
+static int get_range(uintptr_t *base, size_t *size, uintptr_t pointer) {
+  BEGIN("cuMemGetAddressRange");
+  bool bad;
+  const double_block *b = double_find((const void *)pointer, 1, &bad);
+  if (!b || bad) return double_end(cudaErrorInvalidValue);
+  *base = (uintptr_t)b->data;
+  *size = b->bytes;
+  return double_end(cudaSuccess);
+}
+
+CUDA_DOUBLE_API cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **out, unsigned version,
+                                                             unsigned long long flags,
+                                                             enum cudaDriverEntryPointQueryResult *result) {
+  BEGIN("cudaGetDriverEntryPointByVersion");
+  (void)version, (void)flags;
+  const bool known = strcmp(symbol, "cuMemGetAddressRange") == 0;
+  int (*found)(uintptr_t *, size_t *, uintptr_t) = known ? get_range : NULL;
+  memcpy(out, &found, sizeof *out);
+  *result = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
   return double_end(cudaSuccess);
 }
 

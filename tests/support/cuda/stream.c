@@ -20,15 +20,26 @@ struct CUevent_st {
 };
 
 static struct CUstream_st *streams;
+static struct CUstream_st defaults[CUDA_DOUBLE_DEVICES];
 
-int double_stream_device(cudaStream_t stream) { return stream->device; }
-double_graph **double_capture(cudaStream_t stream) { return &stream->capture; }
+/* The stream itself: NULL and cudaStreamLegacy are the one of this thread's device. */
+static struct CUstream_st *resolve(cudaStream_t stream) {
+  if (stream && stream != cudaStreamLegacy) return stream;
+  struct CUstream_st *s = &defaults[double_device()];
+  if (s->last) return s;
+  *s = (struct CUstream_st){ .next = streams, .device = double_device(), .last = &s->first };
+  return streams = s;
+}
+
+int double_stream_device(cudaStream_t stream) { return resolve(stream)->device; }
+double_graph **double_capture(cudaStream_t stream) { return &resolve(stream)->capture; }
 
 static void forget(struct CUevent_st *event) {
   if (event->destroyed && event->pending == 0) free(event);
 }
 
 double_task *double_queue(cudaStream_t stream, double_task_kind kind, size_t more) {
+  stream = resolve(stream);
   double_task *task = calloc(1, sizeof *task + more);
   if (!task) return NULL;
   task->kind = kind;
@@ -97,6 +108,7 @@ static bool run_first(struct CUstream_st *stream) {
 }
 
 void double_run_all(cudaStream_t stream) {
+  stream = resolve(stream);
   while (stream->first)
     if (!run_first(stream)) double_pause();
 }
@@ -122,6 +134,15 @@ CUDA_DOUBLE_API cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigne
   return double_end(cudaSuccess);
 }
 
+CUDA_DOUBLE_API cudaError_t cudaStreamGetDevice(cudaStream_t stream, int *device) {
+  BEGIN("cudaStreamGetDevice");
+  struct CUstream_st *s = streams;
+  while (s && s != stream) s = s->next;
+  if (!s) return double_end(cudaErrorInvalidResourceHandle);
+  *device = s->device;
+  return double_end(cudaSuccess);
+}
+
 /* Fails, if it is to, after it has done its work: who destroys can do nothing about it. */
 CUDA_DOUBLE_API cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   const cudaError_t asked = double_begin("cudaStreamDestroy");
@@ -136,6 +157,8 @@ CUDA_DOUBLE_API cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 
 CUDA_DOUBLE_API cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   BEGIN("cudaStreamSynchronize");
+  cuda_double_state()->waits++;
+  stream = resolve(stream);
   NOT_CAPTURED(stream);
   double_run_all(stream);
   return double_end(double_stuck(stream->device));
@@ -143,6 +166,7 @@ CUDA_DOUBLE_API cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 
 CUDA_DOUBLE_API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
   BEGIN("cudaStreamWaitEvent");
+  stream = resolve(stream);
   (void)flags;
   NOT_CAPTURED(stream);
   if (event->done == event->recorded) return double_end(cudaSuccess);
@@ -177,6 +201,7 @@ CUDA_DOUBLE_API cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 CUDA_DOUBLE_API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   BEGIN("cudaEventRecord");
+  stream = resolve(stream);
   NOT_CAPTURED(stream);
   if (stream->device != double_device()) return double_end(cudaErrorInvalidResourceHandle);
   double_task *task = double_queue(stream, DOUBLE_RECORD, 0);
@@ -190,6 +215,7 @@ CUDA_DOUBLE_API cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stre
 
 CUDA_DOUBLE_API cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   BEGIN("cudaEventSynchronize");
+  cuda_double_state()->waits++;
   while (event->done < event->recorded)
     if (!run_first(event->stream)) double_pause();
   return double_end(event->stream ? double_stuck(event->stream->device) : cudaSuccess);
@@ -204,6 +230,7 @@ CUDA_DOUBLE_API cudaError_t cudaEventQuery(cudaEvent_t event) {
 
 CUDA_DOUBLE_API cudaError_t cudaStreamQuery(cudaStream_t stream) {
   BEGIN("cudaStreamQuery");
+  stream = resolve(stream);
   if (stream->first) (void)run_first(stream);
   return double_end(stream->first ? cudaErrorNotReady : cudaSuccess);
 }
@@ -217,6 +244,12 @@ static bool lies_on(const void *data, size_t bytes, int device) {
   return !bad && (b ? b->device : -1) == device;
 }
 
+static int device_of(const void *data) {
+  bool bad;
+  const double_block *b = double_find(data, 1, &bad);
+  return b ? b->device : -1;
+}
+
 static cudaError_t copy(void *to, int to_device, const void *from, int from_device, size_t bytes, cudaStream_t stream,
                         bool garble) {
   if (!lies_on(to, bytes, to_device) || !lies_on(from, bytes, from_device)) return cudaErrorInvalidValue;
@@ -226,17 +259,27 @@ static cudaError_t copy(void *to, int to_device, const void *from, int from_devi
   task->from = from;
   task->bytes = bytes;
   task->value = garble;
+  cuda_double_state()->host_copies += to_device < 0 || from_device < 0;
   return cudaSuccess;
 }
 
 CUDA_DOUBLE_API cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                                             cudaStream_t stream) {
   BEGIN("cudaMemcpyAsync");
+  stream = resolve(stream);
   const int device = stream->device;
   NOT_CAPTURED(stream); /* CUDA can; nobody should */
   if (device != double_device()) return double_end(cudaErrorInvalidResourceHandle);
-  return double_end(copy(to, kind == cudaMemcpyDeviceToHost ? -1 : device, from,
-                         kind == cudaMemcpyHostToDevice ? -1 : device, bytes, stream, false));
+  const bool inferred = kind == cudaMemcpyDefault;
+  return double_end(copy(to,
+                         inferred                         ? device_of(to)
+                         : kind == cudaMemcpyDeviceToHost ? -1
+                                                          : device,
+                         from,
+                         inferred                         ? device_of(from)
+                         : kind == cudaMemcpyHostToDevice ? -1
+                                                          : device,
+                         bytes, stream, false));
 }
 
 CUDA_DOUBLE_API cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device,
@@ -249,6 +292,7 @@ CUDA_DOUBLE_API cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const v
 
 CUDA_DOUBLE_API cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {
   BEGIN("cudaMemsetAsync");
+  stream = resolve(stream);
   if (stream->device != double_device()) return double_end(cudaErrorInvalidResourceHandle);
   if (!lies_on(to, bytes, stream->device)) return double_end(cudaErrorInvalidValue);
   double_task *task = double_queue(stream, DOUBLE_SET, 0);

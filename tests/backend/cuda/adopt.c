@@ -1,0 +1,359 @@
+/* test-links: situ_test_cuda */
+/* A program's own stream and device memory on the double: work is queued behind its own without a wait, each wrong handle is
+   refused by name, and what adopting makes is gone when the device is given back.
+   SPDX-License-Identifier: MIT */
+#include <pthread.h>
+
+#include "situ/interop.h"
+#include "support/cuda/double.h"
+#include "support/test.h"
+
+#define KIND "cuda"
+#define STRANGE "is not CUDA's (cudaPointerGetAttributes: unregistered), and cuda:2 is on its device 0"
+enum { FLOATS = 64, W = 6, H = 5 };
+
+/* A program: its stream, its memory, and the device that situ has adopted. */
+static cudaStream_t stream;
+static float *memory;
+static situ_device device;
+
+static void adopt_stream(cudaStream_t queue) {
+  const situ_foreign f = { .kind = SITU_CUDA, .queue = queue };
+  assert_int_equal(situ_device_adopt(&f, &device), SITU_OK);
+}
+
+static void adopt(void) {
+  for (int i = 0; i < FLOATS; i++) memory[i] = (float)i;
+  adopt_stream(stream);
+}
+
+#include "support/adopted.h"
+
+static int open_program(void **state) {
+  (void)state;
+  assert_int_equal(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+  return cudaMalloc((void **)&memory, FLOATS * sizeof *memory) != cudaSuccess;
+}
+
+static int close_program(void **state) {
+  (void)state;
+  return cudaFree(memory) != cudaSuccess || cudaStreamDestroy(stream) != cudaSuccess;
+}
+
+/* ---- order ------------------------------------------------------------------------------------ */
+
+/* placement: A19, L3 */
+static void nothing_waits_and_nothing_is_copied(void **state) {
+  (void)state;
+  const cuda_double *d = cuda_double_state();
+  situ_ledger ledger;
+  situ_scope scope;
+  adopt();
+  situ_scope_begin(&scope);
+  situ_tensor *weight = situ_ones(SITU_SHAPE(1, 1, 3, 3), &(situ_options){ .device = device });
+  situ_tensor *x = lend(&(situ_memory){ .handle = memory }, SITU_SHAPE(1, 1, H, W));
+  situ_tensor *y = lend(&(situ_memory){ .handle = memory, .offset = 32 * sizeof *memory }, SITU_SHAPE(1, 1, 3, 4));
+  const long waits = d->waits, copies = d->host_copies;
+  for (int turn = 0; turn < 2; turn++) { /* plans are made in the first */
+    situ_ledger_begin_none(&ledger);
+    assert_int_equal(cudaMemsetAsync(memory, 0, 7 * sizeof *memory, stream), cudaSuccess);
+    assert_non_null(situ_copy_(y, situ_conv2d(x, weight, NULL, NULL)));
+    assert_int_equal(cudaMemsetAsync(memory + 43, 0, sizeof *memory, stream), cudaSuccess);
+    assert_int_equal(situ_ledger_end(&ledger), SITU_OK);
+  }
+  assert_true(memory[1] == 1 && d->waits == waits && d->host_copies == copies);
+  assert_int_equal(cudaStreamSynchronize(stream), cudaSuccess);
+  const float want[] = { 7 + 8 + 12 + 13 + 14, 7 + 8 + 9 + 13 + 14 + 15 + 0 };
+  assert_true(memory[0] == 0 && memory[32] == want[0] && memory[33] == want[1] && memory[43] == 0);
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+  abandon();
+}
+
+static void events_order_streams(void **state) {
+  (void)state;
+  cudaStream_t second;
+  cudaEvent_t filled;
+  void *done = NULL;
+  situ_scope scope;
+  adopt();
+  situ_scope_begin(&scope);
+  assert_int_equal(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking), cudaSuccess);
+  assert_int_equal(cudaEventCreateWithFlags(&filled, cudaEventDisableTiming), cudaSuccess);
+  assert_int_equal(cudaMemsetAsync(memory, 0, 8, second), cudaSuccess);
+  assert_int_equal(cudaEventRecord(filled, second), cudaSuccess);
+  assert_int_equal(situ_device_wait_event(device, filled), SITU_OK);
+  assert_non_null(situ_add_scalar_(lend(&(situ_memory){ .handle = memory }, SITU_SHAPE(2)), 3));
+  assert_int_equal(situ_device_record_event(device, &done), SITU_OK);
+  assert_int_equal(cudaStreamWaitEvent(second, done, 0), cudaSuccess);
+  assert_int_equal(cudaMemcpyAsync(memory + 2, memory, 8, cudaMemcpyDeviceToDevice, second), cudaSuccess);
+  assert_int_equal(cudaStreamSynchronize(second), cudaSuccess);
+  assert_true(memory[2] == 3 && memory[3] == 3);
+  assert_int_equal(cudaEventDestroy(filled), cudaSuccess);
+  assert_int_equal(cudaEventDestroy(done), cudaSuccess);
+  assert_int_equal(cudaStreamDestroy(second), cudaSuccess);
+  assert_int_equal(situ_device_wait_event(situ_dev("cuda:0"), memory), SITU_E_DEVICE);
+  expect_error(SITU_E_DEVICE, "device_wait_event", "cuda:0 is a device that situ has opened");
+  cuda_double_state()->fail_name = "cudaStreamWaitEvent";
+  cuda_double_state()->fail_error = cudaErrorInvalidResourceHandle;
+  cuda_double_state()->fail_nth = 1;
+  assert_int_equal(situ_device_wait_event(device, memory), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "device_wait_event", "event is not a cudaEvent_t");
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+  abandon();
+}
+
+/* A copy to the host overtakes nothing of the program's, of which situ does not know. */
+static void reads_wait_for_the_programs_work(void **state) {
+  (void)state;
+  situ_scope scope;
+  adopt();
+  situ_scope_begin(&scope);
+  situ_tensor *x = lend(&(situ_memory){ .handle = memory }, SITU_SHAPE(2));
+  float value = 1;
+  assert_int_equal(cudaMemsetAsync(memory + 1, 0, sizeof value, stream), cudaSuccess);
+  assert_int_equal(situ_copy_to_host(situ_select(x, 0, 1), &value, sizeof value), SITU_OK);
+  assert_true(value == 0);
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+  abandon();
+}
+
+/* Two streams of one device exchange tensors by events. */
+/* placement: L1 */
+static void copies_between_streams_stay_on_the_device(void **state) {
+  (void)state;
+  const cuda_double *d = cuda_double_state();
+  situ_scope scope;
+  adopt_stream(NULL); /* CUDA's default stream, a real one */
+  const situ_device first = device;
+  adopt();
+  situ_scope_begin(&scope);
+  const long waits = d->waits, copies = d->host_copies;
+  situ_tensor *x = situ_full(SITU_SHAPE(4), 2, &(situ_options){ .device = first });
+  situ_tensor *y = situ_add_scalar(situ_to(x, device), 1), *z = situ_neg(situ_to(y, first));
+  situ_fill_(x, 9), situ_fill_(y, 9); /* after the copies */
+  assert_true(d->waits == waits && d->host_copies == copies && d->peer_copies == 0);
+  expect_exact(z, SITU_SHAPE(4), -3, -3, -3, -3);
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+  abandon();
+  assert_int_equal(situ_device_abandon(first), SITU_OK);
+}
+
+/* ---- memory ----------------------------------------------------------------------------------- */
+
+static void memory_of_another_device_is_refused(void **state) {
+  (void)state;
+  float *other;
+  adopt();
+  assert_int_equal(cudaSetDevice(1), cudaSuccess);
+  assert_int_equal(cudaMalloc((void **)&other, 64), cudaSuccess);
+  refuse((situ_memory){ .handle = other }, SITU_E_DEVICE, "is on CUDA's device 1, and cuda:2 is on its device 0");
+  int now = -1;
+  assert_int_equal(cudaGetDevice(&now), cudaSuccess);
+  assert_int_equal(now, 1); /* the program's own choice */
+  assert_int_equal(cudaFree(other), cudaSuccess);
+  assert_int_equal(cudaSetDevice(0), cudaSuccess);
+  const situ_memory m = { .handle = memory };
+  expect_refused(situ_from_memory(&m, SITU_SHAPE(1), &(situ_options){ .device = situ_dev("cuda:0") }), SITU_E_DEVICE,
+                 "from_memory", "cuda:0 is a device that situ has opened");
+  abandon();
+}
+
+static void pinned_memory_is_used_in_place(void **state) {
+  (void)state;
+  float *pinned;
+  situ_scope scope;
+  adopt();
+  situ_scope_begin(&scope);
+  assert_int_equal(cudaHostAlloc((void **)&pinned, 8, cudaHostAllocMapped), cudaSuccess);
+  pinned[0] = 1, pinned[1] = 2;
+  situ_tensor *x = lend(&(situ_memory){ .handle = pinned }, SITU_SHAPE(2));
+  float values[2];
+  assert_non_null(situ_add_scalar_(x, 1));
+  assert_int_equal(situ_copy_to_host(x, values, sizeof values), SITU_OK);
+  assert_true(pinned[1] == 3 && values[0] == 2 && values[1] == 3);
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+  abandon();
+  assert_int_equal(cudaFreeHost(pinned), cudaSuccess);
+}
+
+/* ---- handles ---------------------------------------------------------------------------------- */
+
+static void refuse_handles(situ_foreign f, const char *part) {
+  situ_device out = { SITU_CPU, 0 };
+  f.kind = SITU_CUDA;
+  assert_int_equal(situ_device_adopt(&f, &out), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "device_adopt", part);
+  assert_int_equal(out.kind, SITU_CPU);
+}
+
+static void wrong_handles_are_refused(void **state) {
+  (void)state;
+  int one = 1, many = 9;
+  refuse_handles((situ_foreign){ .queue = stream, .context = &one }, "set it to NULL");
+  refuse_handles((situ_foreign){ .queue = cudaStreamPerThread }, "another stream in each thread");
+  refuse_handles((situ_foreign){ .queue = memory }, "is not a cudaStream_t (cudaStreamGetDevice: ");
+  refuse_handles((situ_foreign){ .queue = stream, .device = &one }, "is of CUDA's device 0, and *foreign->device is 1");
+  refuse_handles((situ_foreign){ .device = &many }, "*foreign->device is 9, and CUDA has 2 devices");
+  cuda_double_state()->fail_name = "cudaEventRecord";
+  cuda_double_state()->fail_error = cudaErrorInvalidResourceHandle;
+  cuda_double_state()->fail_nth = 1;
+  refuse_handles((situ_foreign){ .queue = stream }, "takes no event of the primary context of CUDA's device 0");
+  adopt();
+  abandon();
+}
+
+static void *use(void *own) {
+  situ_scope scope;
+  cudaStream_t mine;
+  situ_device there;
+  float *values;
+  long *good = own;
+  if (cudaStreamCreateWithFlags(&mine, cudaStreamNonBlocking) || cudaMalloc((void **)&values, 400)) return NULL;
+  for (int turn = 0; turn < 8; turn++) {
+    const situ_foreign f = { .kind = SITU_CUDA, .queue = mine };
+    const situ_memory m = { .handle = values };
+    if (situ_device_adopt(&f, &there) != SITU_OK) return NULL;
+    situ_scope_begin(&scope);
+    situ_tensor *x = situ_from_memory(&m, SITU_SHAPE(10, 10), &(situ_options){ .device = there });
+    situ_fill_(x, turn);
+    double sum = 0;
+    *good += situ_item(situ_sum(situ_matmul(x, x), NULL), &sum) == SITU_OK && sum == 1000.0 * turn * turn;
+    if (situ_scope_end(&scope) != SITU_OK || situ_device_abandon(there) != SITU_OK) return NULL;
+  }
+  (void)cudaFree(values), (void)cudaStreamDestroy(mine);
+  return own;
+}
+
+static void threads_have_streams_of_their_own(void **state) {
+  (void)state;
+  enum { THREADS = 4 };
+  pthread_t thread[THREADS];
+  long good[THREADS] = { 0 };
+  for (int k = 0; k < THREADS; k++) assert_int_equal(pthread_create(&thread[k], NULL, use, &good[k]), 0);
+  for (int k = 0; k < THREADS; k++) {
+    void *ended;
+    assert_int_equal(pthread_join(thread[k], &ended), 0);
+    assert_ptr_equal(ended, &good[k]);
+    assert_int_equal(good[k], 8);
+  }
+}
+
+/* ---- what is left ----------------------------------------------------------------------------- */
+
+enum { ALIVE = 8 };
+static void count_alive(long alive[ALIVE]) {
+  const cuda_double *d = cuda_double_state();
+  const long now[ALIVE] = { d->streams, d->events,  d->pinned,  d->pools_open,
+                            d->blocks,  d->started, d->handles, d->orphans ? d->orphans() : d->described };
+  memcpy(alive, now, sizeof now);
+}
+
+/* A product and a convolution, so that libraries have state there; values from the host and back. */
+static situ_status work_there(void) {
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  const situ_options o = { .device = device };
+  situ_tensor *x = situ_from_host(memory, 16 * sizeof *memory, SITU_SHAPE(1, 1, 4, 4), &o);
+  situ_tensor *y = situ_conv2d(x, situ_ones(SITU_SHAPE(1, 1, 3, 3), &o), NULL, NULL);
+  double value = 0;
+  SITU_IGNORE(situ_item(situ_sum(situ_matmul(x, x), NULL), &value));
+  SITU_IGNORE(situ_item(situ_sum(y, NULL), &value));
+  return situ_scope_end(&scope);
+}
+
+static void nothing_is_left_behind(void **state) {
+  (void)state;
+  long before[ALIVE], after[ALIVE];
+  for (int turn = 0; turn < 3; turn++) {
+    if (turn == 1) count_alive(before);
+    adopt();
+    assert_int_equal(work_there(), SITU_OK);
+    abandon();
+  }
+  count_alive(after);
+  assert_memory_equal(before, after, sizeof before);
+}
+
+/* Each call of CUDA's fails once while a device is adopted: nothing is adopted, and nothing is left. */
+static void failed_calls_adopt_nothing(void **state) {
+  (void)state;
+  cuda_double *d = cuda_double_state();
+  const situ_foreign f = { .kind = SITU_CUDA, .queue = stream };
+  bool failed = true;
+  for (long nth = 1; failed; nth++) {
+    long before[ALIVE], after[ALIVE];
+    count_alive(before);
+    d->failed = 0;
+    d->fail_name = NULL;
+    d->fail_error = nth % 2 ? cudaErrorMemoryAllocation : cudaErrorUnknown;
+    d->fail_nth = nth;
+    const situ_status status = situ_device_adopt(&f, &device);
+    failed = d->failed;
+    d->fail_nth = 0;
+    if (status != SITU_OK) {
+      expect_error(status, "device_adopt", "");
+      count_alive(after);
+      assert_memory_equal(before, after, sizeof before);
+    } else {
+      assert_int_equal(work_there(), SITU_OK);
+      abandon();
+    }
+  }
+  assert_int_equal(cudaStreamSynchronize(stream), cudaSuccess); /* the stream is well */
+}
+
+/* Of a lost device nothing is left either, and the next one at its index is well. */
+static void lost_devices_are_given_back(void **state) {
+  (void)state;
+  cuda_double *d = cuda_double_state();
+  long before[ALIVE], after[ALIVE];
+  count_alive(before);
+  adopt();
+  assert_int_equal(work_there(), SITU_OK);
+  d->fail_name = "cudaLaunchKernel";
+  d->fail_error = cudaErrorUnknown;
+  d->fail_nth = 1;
+  assert_int_equal(work_there(), SITU_E_LOST);
+  situ_error_clear();
+  abandon();
+  count_alive(after);
+  after[4] = before[4]; /* freeing on a lost device does nothing */
+  assert_memory_equal(before, after, sizeof before);
+  adopt();
+  assert_int_equal(work_there(), SITU_OK);
+  abandon();
+}
+
+static void wrong_indices_are_reported_late(void **state) {
+  (void)state;
+  static const int64_t index[] = { 0, 9 };
+  situ_scope scope;
+  adopt();
+  situ_scope_begin(&scope);
+  const situ_options whole = { .dtype = SITU_I64, .device = device };
+  situ_tensor *x = lend(&(situ_memory){ .handle = memory }, SITU_SHAPE(3));
+  assert_non_null(situ_index_select(x, 0, situ_from_host(index, sizeof index, SITU_SHAPE(2), &whole)));
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+  assert_int_equal(situ_device_abandon(device), SITU_E_INDEX);
+  expect_error(SITU_E_INDEX, "gather", "index 9 at [1]");
+  assert_false(situ_device_is_available(device));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+    ADOPTED_CASES,
+    TEST(nothing_waits_and_nothing_is_copied),
+    TEST(events_order_streams),
+    TEST(reads_wait_for_the_programs_work),
+    TEST(copies_between_streams_stay_on_the_device),
+    TEST(memory_of_another_device_is_refused),
+    TEST(pinned_memory_is_used_in_place),
+    TEST(wrong_handles_are_refused),
+    TEST(threads_have_streams_of_their_own),
+    TEST(nothing_is_left_behind),
+    TEST(failed_calls_adopt_nothing),
+    TEST(lost_devices_are_given_back),
+    TEST(wrong_indices_are_reported_late),
+  };
+  return cmocka_run_group_tests(tests, open_program, close_program);
+}
