@@ -50,7 +50,7 @@ SITU_API SITU_CHECKED situ_nn_module *situ_export(situ_nn_module *m, const situ_
 SITU_API SITU_CHECKED situ_status situ_export_save(situ_nn_module *program, const char *path);
 
 typedef struct situ_onnx_export_options {
-  int opset; /**< 18 to 23; 0: 18 */
+  int opset; /**< 18 to 23; 0: 18, or that of the ONNX model that the program was read from, which stays */
   /** Weights in a file of their own, PATH.data; always so from 2 GiB on. Where that is there it is PATH.data.1, and
       so on up to 7, and the other is removed when the model is replaced: a model is never beside others' weights. */
   bool external_data;
@@ -60,11 +60,12 @@ typedef struct situ_onnx_export_options {
     symbols. Calls in place become calls that are not; what they write to an input, the caller does not see. The program
     is written in the mode that it is in: call situ_nn_eval for inference. Files are replaced as a whole. options may be
     NULL. Where ONNX does not say what comes of NaN or infinities (in products, pooling, norms, reductions), or of
-    numbers that a dtype does not hold, the model computes what its runtime does.
+    numbers that a dtype does not hold, the model computes what its runtime does. A program that was read from an ONNX
+    model is written as that model, with the values that its parameters and buffers have now.
 
     SITU_E_UNSUPPORTED, with a list, for calls that ONNX has no operators for; for a program that writes a parameter or
-    buffer, or was read from an ONNX model. SITU_E_STATE for a module that is not a
-    program. */
+    buffer; for one that was read from an ONNX model and has another dtype or shape than there. SITU_E_STATE for a
+    module that is not a program. */
 SITU_API SITU_CHECKED situ_status situ_onnx_export(situ_nn_module *program, const char *path,
                                                    const situ_onnx_export_options *options);
 

@@ -14,7 +14,11 @@ message), and DIFFER, whose files are left in --keep; the status is 1 if one dif
   python3 tools/exchange/drawn_programs.py --files NUMBER,NUMBER DIR             writes these programs
   python3 tools/exchange/drawn_programs.py --files --kinds 1+2+3,4 DIR          the same, of several expressions each
 
-The latter two write files as tests/program/pt2/drawn has them."""
+  python3 tools/exchange/drawn_programs.py --onnx SITU DIR [--show]
+
+The latter but one write files as tests/program/pt2/drawn has them. The last has the program SITU convert each .pt2 file
+of DIR to ONNX, compares what onnxruntime computes of it at all sizes, and prints how many agree, are refused (by cause:
+each call that lacks a form, in how many programs, and in how many it alone does) and DIFFER."""
 import argparse
 import collections
 import copy
@@ -296,6 +300,60 @@ def reason_of(what):
     return f"lacks {lacks[1]}" if lacks else re.sub(r"\d+", "N", re.sub(r"refused: |/\S*/[dk]\d+\.pt2: ", "", what))[:90]
 
 
+def check_onnx(situ, path, show):
+    """"agrees", "DIFFERS: where", or the causes of a refusal."""
+    import onnxruntime  # noqa: PLC0415
+
+    values = safetensors.read(path[:-4] + ".safetensors")
+    with tempfile.TemporaryDirectory() as work:
+        done = subprocess.run([situ, "convert", path, work + "/m.onnx"], capture_output=True, text=True)
+        if done.returncode:
+            if show:
+                print(os.path.basename(path), done.stderr)
+            lines = re.findall(r"^  \S+: (\S+\.\S+) ([^\n]*)$", done.stderr, re.M)
+            return {f"{name} {why}" for name, why in lines} or {re.sub(r"\d+", "N", done.stderr.strip())[:150]}
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        try:
+            session = onnxruntime.InferenceSession(work + "/m.onnx", options, ["CPUExecutionProvider"])
+        except Exception as problem:  # noqa: BLE001
+            return f"DIFFERS: onnxruntime: {str(problem)[:200]}"
+    for k in range(len(SIZES)):
+        want = [values[f"out.{k}.{j}"] for j in range(64) if f"out.{k}.{j}" in values]
+        given = {i.name: values[f"in.{k}.{'xib'.index(i.name)}"].numpy() for i in session.get_inputs()} if want else {}
+        try:
+            got = session.run(None, given) if want else []
+        except Exception as problem:  # noqa: BLE001
+            return f"DIFFERS: onnxruntime at size {k}: {str(problem)[:200]}"
+        for j, (g, w) in enumerate(zip(got, want)):
+            least = max(3e-5, values["tolerance"].item(), 4e-3 if w.dtype == torch.float16 else 0)
+            g = torch.from_numpy(g)
+            if g.dtype != w.dtype or g.shape != w.shape:
+                return f"DIFFERS: result {j} at size {k}: {g.dtype} {list(g.shape)}, not {w.dtype} {list(w.shape)}"
+            g, real, w = g.double(), w.is_floating_point(), w.double()
+            scale = w.nan_to_num(0, 0, 0).abs().max().clamp(min=1).item() if w.numel() else 1
+            if not torch.allclose(g, w, 0, least * scale if real else 0, True):
+                return f"DIFFERS: result {j} at size {k}: {g.flatten()[:8].tolist()}, not {w.flatten()[:8].tolist()}"
+    return "agrees"
+
+
+def check_all_onnx(situ, directory, show):
+    classes, causes, alone = collections.Counter(), collections.Counter(), collections.Counter()
+    for path in sorted(f"{directory}/{f}" for f in os.listdir(directory) if f.endswith(".safetensors")):
+        what = check_onnx(situ, path[:-12] + ".pt2", show)
+        kind = "refused" if isinstance(what, set) else what.split(":")[0]
+        classes[kind] += 1
+        if kind == "DIFFERS":
+            print(f"{os.path.basename(path)}: {what}", flush=True)
+        if kind == "refused":
+            causes.update(what)
+            alone.update(what if len(what) == 1 else ())
+    print(f"{sum(classes.values())} programs:", dict(classes))
+    for what, count in causes.most_common():
+        print(f"{count:4} {alone[what]:4}  {what}")
+    return classes["DIFFERS"] > 0
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("test")
@@ -306,8 +364,11 @@ def main():
     parser.add_argument("--keep")
     parser.add_argument("--show", action="store_true")
     parser.add_argument("--files", action="store_true")
+    parser.add_argument("--onnx", action="store_true")
     options = parser.parse_args()
     make, name_of = (expressions, "k{}") if options.kinds else (draw, "d{}")
+    if options.onnx:
+        return check_all_onnx(options.test, options.directory, options.show)
     if options.files:
         for number in options.test.split(","):
             path = os.path.join(options.directory, name_of.format(number.split("+")[0]))

@@ -25,6 +25,7 @@ void situ__program_free(situ__program *program) {
   situ__free(program->kind);
   situ__free(program->meta);
   situ__free(program->declared);
+  situ__free(program->model);
   situ__arena_free(&program->arena);
   situ__free(program);
 }

@@ -194,6 +194,7 @@ typedef struct situ__value_meta {
   bool requires_grad;
 } situ__value_meta;
 
+enum { SITU__PROGRAM_PART_FIELD = 1000 };    /* the field of a part's number, which ONNX's tensors lack */
 enum { SITU__PROGRAM_MOST = INT32_MAX / 4 }; /* values, and nodes */
 
 /* Read-only once it is loaded: clones of the module share it. */
@@ -232,6 +233,11 @@ typedef struct situ__program {
   const int32_t *source; /* parts, by number, that lasting nodes and prepacked weights depend on */
   int32_t sources, prepacked_nodes;
   int64_t max_iterations; /* of all loops in one run */
+  /* Of an ONNX model: its messages, in which a tensor that is a part has the part's number instead of values; NULL: of
+     another format, or the file was not kept. */
+  unsigned char *model;
+  int64_t model_bytes;
+  int opset; /* of an ONNX model; 0: of another format */
 } situ__program;
 
 /* The row of any overload: that of situ__op_row_of, of another name for it ("multiply.Tensor"), or made of that of

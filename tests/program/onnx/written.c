@@ -171,6 +171,55 @@ static void what_was_wrong_agrees(void **state) {
   agree_all(directory_of("onnx/written", buffer));
 }
 
+/* ---- what was read from ONNX ---- */
+
+/* The names of inputs and of what a model computes stay, and weights have their new values. */
+static void what_was_read_from_onnx_is_written_with_its_new_values(void **state) {
+  char buffer[512], path[600];
+  (void)state;
+  (void)snprintf(path, sizeof path, "%s/cnn.onnx", directory_of("data", buffer));
+  situ_nn_module *m = situ_export_load(path, NULL), *later = NULL;
+  situ_tensor *x = situ_randn(SITU_SHAPE(2, 1, 12, 12), NULL), *before = situ_nn_forward(m, x);
+  situ_tree *list = situ_nn_parameters(m);
+  situ_scope inner;
+  situ_scope_begin_no_grad(&inner);
+  for (int64_t i = 0; i < situ_tree_count(list); i++) situ_mul_scalar_(situ_tree_tensor_at(list, i), 1.5);
+  assert_int_equal(situ_scope_end(&inner), SITU_OK);
+  situ_tree_free(list);
+  situ_tensor *after = situ_nn_forward(m, x);
+  assert_true(before && after && distance(after, before) > 1e-3);
+  for (int apart = 0; apart < 2; apart++) {
+    const situ_onnx_export_options o = { .external_data = apart };
+    (void)remove("again.onnx.data");
+    if (situ_onnx_export(m, "again.onnx", &o) != SITU_OK) fail_msg("%s", situ_error_message());
+    later = situ_export_load("again.onnx", NULL);
+    if (!later) fail_msg("%s", situ_error_message());
+    assert_true(distance(situ_nn_forward(later, x), after) == 0);
+    situ_export_input mine, theirs;
+    assert_true(situ_export_input_at(m, 0, &mine) && situ_export_input_at(later, 0, &theirs));
+    assert_string_equal(mine.name, theirs.name);
+    situ_nn_free(later);
+  }
+  situ_nn_free(m);
+}
+
+static void what_was_read_from_onnx_keeps_its_opset_and_dtypes(void **state) {
+  char buffer[512], path[600];
+  (void)state;
+  (void)snprintf(path, sizeof path, "%s/mlp.onnx", directory_of("data", buffer));
+  situ_nn_module *m = situ_export_load(path, NULL);
+  (void)remove("never.onnx");
+  assert_int_equal(situ_onnx_export(m, "never.onnx", &(situ_onnx_export_options){ .opset = 23 }), SITU_E_ARG);
+  assert_non_null(strstr(situ_error_message(), "which it stays"));
+  situ_error_clear();
+  assert_int_equal(situ_nn_to_dtype(m, SITU_F16), SITU_OK);
+  assert_int_equal(situ_onnx_export(m, "never.onnx", NULL), SITU_E_UNSUPPORTED);
+  assert_non_null(strstr(situ_error_message(), "need the dtype and shape that it had there"));
+  situ_error_clear();
+  assert_null(fopen("never.onnx", "rb"));
+  situ_nn_free(m);
+}
+
 /* ---- options ---- */
 
 static situ_nn_module *program_of(situ_nn_module *m, situ_tensor *x) {
@@ -352,6 +401,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(programs_of_torch_agree, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(what_was_wrong_agrees, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(what_was_read_from_onnx_is_written_with_its_new_values, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(what_was_read_from_onnx_keeps_its_opset_and_dtypes, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(weights_go_to_a_file_of_their_own, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(a_difference_is_written_as_so_many, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(heads_are_repeated, open_scope, close_scope),

@@ -98,7 +98,8 @@ static bool open_model(situ__onnx *f) {
 static situ_nn_module *read_module(situ__onnx *f) {
   model m = { 0 };
   if (!read_model(f, &m) || !situ__onnx_read_graph(f, m.graph, 0, NULL) || !situ__lacks_check(&f->lacks, f->path) ||
-      !situ__onnx_check_declared(f) || !situ__onnx_match_patterns(f) || !situ__onnx_name_parts(f))
+      !situ__onnx_check_declared(f) || !situ__onnx_match_patterns(f) || !situ__onnx_name_parts(f) ||
+      !situ__onnx_keep(f))
     return NULL;
   if (!situ__program_find_last_uses(f->program)) return situ__onnx_no_memory(), NULL;
   f->program->owners = 2; /* the module, and this reader until it has filled the module */

@@ -184,5 +184,7 @@ bool situ__onnx_match_patterns(situ__onnx *f);
 /* Fills m with the parameters and buffers (parts.c). */
 bool situ__onnx_name_parts(situ__onnx *f);
 bool situ__onnx_build(situ__onnx *f, situ_nn_module *m);
+/* Keeps the model for writing, or not, where a tensor cannot be loaded. Returns false when memory runs out. */
+bool situ__onnx_keep(situ__onnx *f);
 
 #endif

@@ -1,9 +1,13 @@
-/* Makes the parameters and buffers of an ONNX model, under paths like those of PyTorch's state dict.
+/* Makes the parameters and buffers of an ONNX model, under paths like those of PyTorch's state dict, and keeps the rest
+   of the model, so that it can be written again.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/fail.h"
+#include "base/map.h"
+#include "io/format/onnx_copy.h"
 #include "onnx.h"
 
 enum { CHILD = 1, TENSOR = 2 };
@@ -109,4 +113,83 @@ bool situ__onnx_build(situ__onnx *f, situ_nn_module *m) {
   }
   situ__names_free(&made);
   return fine;
+}
+
+/* ---- what is kept of the file ---- */
+
+typedef struct keeper {
+  situ__onnx_copier copier; /* first: the callback gets it */
+  situ__onnx *f;
+  situ__map part; /* of an initialiser's first byte: the number of its part, plus 1 */
+} keeper;
+
+/* Fields of TensorProto. */
+static bool is_value(uint32_t number) { return (number >= 4 && number <= 7) || (number >= 9 && number != 16); }
+
+/* The fields of a tensor but its values. */
+static void put_head(situ__protobuf message, situ__protobuf_writer *out) {
+  const unsigned char *start = message.at;
+  for (situ__protobuf_field field; situ__protobuf_next(&message, &field); start = message.at)
+    if (!is_value(field.number)) situ__protobuf_append(out, start, (size_t)(message.at - start));
+}
+
+static bool put_external(keeper *k, const situ__onnx_tensor *t, situ__protobuf_writer *out) {
+  enum { RAW = 9 };
+  situ_tensor *loaded = situ__onnx_load_tensor(k->f, t, (situ_device){ .kind = SITU_CPU });
+  if (!loaded) return false;
+  put_head(t->message, out);
+  const size_t bytes = (size_t)situ_numel(loaded) * situ_dtype_size(t->dtype);
+  situ__protobuf_put_bytes(out, RAW, bytes ? situ_data_ptr(loaded) : "", bytes);
+  return true;
+}
+
+static bool keep_tensor(situ__onnx_copier *c, uint32_t number, situ__protobuf message, int depth,
+                        situ__protobuf_writer *out) {
+  keeper *k = (keeper *)c;
+  const intptr_t part = (intptr_t)situ__map_get(&k->part, message.at);
+  situ__protobuf_writer own = { 0 };
+  situ__onnx_tensor t;
+  bool fine = situ__onnx_read_tensor(k->f, message, &t);
+  (void)depth;
+  if (fine && part) {
+    put_head(message, &own);
+    situ__protobuf_put_int(&own, SITU__PROGRAM_PART_FIELD, part - 1);
+  } else if (fine && t.external) {
+    fine = put_external(k, &t, &own);
+  } else if (fine) {
+    situ__protobuf_append(&own, message.at, (size_t)message.bytes);
+  }
+  situ__protobuf_put_message(out, number, &own);
+  situ__protobuf_free(&own);
+  return fine;
+}
+
+static bool keep_model(keeper *k, situ__protobuf model, situ__protobuf_writer *out) {
+  situ__onnx *f = k->f;
+  for (int32_t i = 0; i < f->program->parts; i++) {
+    const situ__onnx_value *about = &f->about[f->part_of[i]];
+    if (about->initialiser && !situ__map_put(&k->part, about->source.at, (void *)(intptr_t)(i + 1)))
+      return !(out->failed = true);
+  }
+  return situ__onnx_copy(&k->copier, SITU__ONNX_MODEL, model, 0, out);
+}
+
+bool situ__onnx_keep(situ__onnx *f) {
+  keeper k = { .copier = { .tensor = keep_tensor }, .f = f };
+  situ__program *p = f->program;
+  situ__protobuf_writer out = { 0 };
+  situ__errors own;
+  char message[64];
+  situ__errors_aside(&own);
+  const bool fine = keep_model(&k, situ__protobuf_of(situ__mapping_at(f->mapping, 0), f->bytes), &out);
+  (void)situ__errors_back(&own, message, sizeof message);
+  if (fine && !out.failed) {
+    p->model = out.data;
+    p->model_bytes = (int64_t)out.length;
+  } else {
+    situ__protobuf_free(&out);
+  }
+  p->opset = (int)f->opset;
+  situ__map_free(&k.part);
+  return !out.failed || situ__onnx_no_memory();
 }

@@ -53,25 +53,22 @@ static bool name_values(situ__onnx_writer *w) {
   return !w->failed;
 }
 
-typedef struct weight {
-  situ_tensor *tensor;
-  const char *name;
-  uint64_t bytes, place; /* place: in the file of external data */
-} weight;
-
 static uint64_t bytes_of(const situ_tensor *t) { return (uint64_t)situ_numel(t) * situ_dtype_size(situ_dtype_of(t)); }
 
+void situ__onnx_add_weight(situ__onnx_writer *w, situ_tensor *t, const char *name) {
+  const uint64_t place = (w->weight_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  w->weights[w->weight_count++] = (situ__onnx_weight){ t, name, bytes_of(t), place };
+  w->weight_bytes = place + bytes_of(t);
+}
+
 /* The parts that the model reads. Returns false after recording an error. */
-static bool list_weights(situ__onnx_writer *w, weight *list, int32_t *count, uint64_t *total) {
+static bool list_weights(situ__onnx_writer *w) {
   const situ__program *p = w->program;
   for (int32_t i = 0; i < p->parts; i++) {
     const int32_t v = p->part[i].value;
     situ_tensor *t = situ_nn_get_tensor(w->module, p->part[i].path);
     if (!t) return false;
-    if (!w->used[v] || is_tied(w, v)) continue;
-    const uint64_t place = (*total + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    list[(*count)++] = (weight){ t, w->weight[i], bytes_of(t), place };
-    *total = place + bytes_of(t);
+    if (w->used[v] && !is_tied(w, v)) situ__onnx_add_weight(w, t, w->weight[i]);
   }
   return true;
 }
@@ -162,8 +159,7 @@ static void put_entry(situ__protobuf_writer *tensor, const char *key, const char
   situ__protobuf_free(&entry);
 }
 
-/* The field of a weight up to its values. location: of external data, or NULL. */
-static void put_weight(situ__protobuf_writer *out, const weight *k, const char *location) {
+void situ__onnx_put_weight(situ__protobuf_writer *out, const situ__onnx_weight *k, const char *location) {
   situ__protobuf_writer tensor = { 0 };
   const situ_shape shape = situ_shape_of(k->tensor);
   char number[32];
@@ -186,7 +182,7 @@ static void put_weight(situ__protobuf_writer *out, const weight *k, const char *
   situ__protobuf_free(&tensor);
 }
 
-static bool write_values(situ__replace *file, const weight *k) {
+static bool write_values(situ__replace *file, const situ__onnx_weight *k) {
   size_t bytes;
   void *values = situ__program_values(op, k->tensor, &bytes);
   const bool good = values && situ__replace_write(file, values, bytes) == SITU_OK;
@@ -200,61 +196,66 @@ static bool write_writer(situ__replace *file, const situ__protobuf_writer *w) {
 }
 
 /* Weights as fields of their own: their values are not in memory twice. */
-static bool write_weights(situ__replace *file, const weight *list, int32_t count, const char *location) {
+static bool write_weights(situ__replace *file, const situ__onnx_writer *w, const char *location) {
   bool good = true;
-  for (int32_t i = 0; good && i < count; i++) {
+  for (int32_t i = 0; good && i < w->weight_count; i++) {
     situ__protobuf_writer head = { 0 };
-    put_weight(&head, &list[i], location);
-    good = write_writer(file, &head) && (location || write_values(file, &list[i]));
+    situ__onnx_put_weight(&head, &w->weights[i], location);
+    good = write_writer(file, &head) && (location || write_values(file, &w->weights[i]));
     situ__protobuf_free(&head);
   }
   return good;
 }
 
-static bool write_model(situ__onnx_writer *w, situ__replace *file, const situ__protobuf_writer *graph,
-                        const weight *list, int32_t count, const char *location) {
+/* The fields of a new model but its graph. */
+static void put_head(situ__onnx_writer *w) {
   static const int ir[] = { 8, 9, 9, 10, 10, 11 }; /* of opset 18, and so on */
+  situ__protobuf_writer opset = { 0 };
+  situ__protobuf_put_int(&opset, OPSET_VERSION, w->opset);
+  situ__protobuf_put_int(&w->head, MODEL_IR, ir[w->opset - OLDEST]);
+  situ__protobuf_put_text(&w->head, MODEL_PRODUCER, "situ");
+  situ__protobuf_put_message(&w->head, MODEL_OPSET, &opset);
+  situ__protobuf_free(&opset);
+}
+
+static bool write_model(situ__onnx_writer *w, situ__replace *file, const situ__protobuf_writer *graph,
+                        const char *location) {
   uint64_t bytes = graph->length + w->nodes.length + w->constants.length;
-  for (int32_t i = 0; i < count; i++) {
+  for (int32_t i = 0; i < w->weight_count; i++) {
     situ__protobuf_writer head = { 0 };
-    put_weight(&head, &list[i], location);
-    bytes += head.length + (location ? 0 : list[i].bytes);
+    situ__onnx_put_weight(&head, &w->weights[i], location);
+    bytes += head.length + (location ? 0 : w->weights[i].bytes);
     const bool failed = head.failed;
     situ__protobuf_free(&head);
     if (failed) return situ__no_memory(op, (size_t)bytes), false;
   }
   if (bytes > most_bytes)
     return situ__fail(SITU_E_LIMIT, op, "the model without its weights is larger than 2 GiB, protobuf's limit"), false;
-  situ__protobuf_writer model = { 0 }, opset = { 0 };
-  situ__protobuf_put_int(&opset, OPSET_VERSION, w->opset);
-  situ__protobuf_put_int(&model, MODEL_IR, ir[w->opset - OLDEST]);
-  situ__protobuf_put_text(&model, MODEL_PRODUCER, "situ");
-  situ__protobuf_put_message(&model, MODEL_OPSET, &opset);
-  situ__protobuf_put_length(&model, MODEL_GRAPH, bytes);
-  const bool good = write_writer(file, &model) && write_writer(file, &w->nodes) && write_writer(file, graph) &&
-                    write_writer(file, &w->constants) && write_weights(file, list, count, location);
-  situ__protobuf_free(&model);
-  situ__protobuf_free(&opset);
+  situ__protobuf_writer begin = { 0 };
+  situ__protobuf_put_length(&begin, MODEL_GRAPH, bytes);
+  const bool good = write_writer(file, &w->head) && write_writer(file, &begin) && write_writer(file, &w->nodes) &&
+                    write_writer(file, graph) && write_writer(file, &w->constants) && write_weights(file, w, location);
+  situ__protobuf_free(&begin);
   return good;
 }
 
-static bool write_data(situ__replace *file, const weight *list, int32_t count) {
+static bool write_data(situ__replace *file, const situ__onnx_writer *w) {
   static const char zeros[ALIGNMENT];
   uint64_t at = 0;
-  for (int32_t i = 0; i < count; i++) {
-    if (list[i].place > at && situ__replace_write(file, zeros, (size_t)(list[i].place - at)) != SITU_OK) return false;
-    if (!write_values(file, &list[i])) return false;
-    at = list[i].place + list[i].bytes;
+  for (const situ__onnx_weight *k = w->weights; k < w->weights + w->weight_count; k++) {
+    if (k->place > at && situ__replace_write(file, zeros, (size_t)(k->place - at)) != SITU_OK) return false;
+    if (!write_values(file, k)) return false;
+    at = k->place + k->bytes;
   }
   return true;
 }
 
 /* Writes a file of its own beside the model. */
-static bool write_external(const situ__onnx_writer *w, const char *path, const weight *list, int32_t count) {
+static bool write_external(const situ__onnx_writer *w, const char *path) {
   situ__replace file;
   if (situ__replace_begin(&file, op, path, 0, true) != SITU_OK) return false;
-  return situ__replace_end_if(&file, write_data(&file, list, count) && situ__still_unchanged(op, w->still), w->errors,
-                              NULL) == SITU_OK;
+  return situ__replace_end_if(&file, write_data(&file, w) && situ__still_unchanged(op, w->still), w->errors, NULL) ==
+         SITU_OK;
 }
 
 /* Weights get a new file beside an old one, which goes when the new model is there: the old model must not be beside
@@ -290,38 +291,25 @@ static void remove_other_data(const char *path, situ__text *name, int kept) {
 
 /* location: of external data, or NULL. w->replaced tells whether the model is in place, also after an error. */
 static bool write_model_file(situ__onnx_writer *w, const situ__protobuf_writer *graph, const char *path,
-                             const weight *list, int32_t count, const char *location) {
+                             const char *location) {
   situ__replace file;
   w->replaced = false;
   if (situ__replace_begin(&file, op, path, 0, true) != SITU_OK) return false;
-  const bool good = write_model(w, &file, graph, list, count, location) && situ__still_unchanged(op, w->still);
+  const bool good = write_model(w, &file, graph, location) && situ__still_unchanged(op, w->still);
   return situ__replace_end_if(&file, good, w->errors, &w->replaced) == SITU_OK;
 }
 
-static bool write_apart(situ__onnx_writer *w, const situ__protobuf_writer *graph, const char *path, const weight *list,
-                        int32_t count) {
+static bool write_apart(situ__onnx_writer *w, const situ__protobuf_writer *graph, const char *path) {
   situ__text data = { 0 };
   const int number = choose_data_name(path, &data);
   const char *slash = number < 0 ? NULL : strrchr(data.data, '/');
-  bool good = number >= 0 && write_external(w, data.data, list, count);
+  bool good = number >= 0 && write_external(w, data.data);
   if (good) {
-    good = write_model_file(w, graph, path, list, count, slash ? slash + 1 : data.data);
+    good = write_model_file(w, graph, path, slash ? slash + 1 : data.data);
     if (good) remove_other_data(path, &data, number);
     else if (!w->replaced) SITU_IGNORE(situ__sys.unlinkat(AT_FDCWD, data.data, 0));
   }
   situ__text_free(&data);
-  return good;
-}
-
-static bool write_files(situ__onnx_writer *w, const situ__protobuf_writer *graph, const char *path, bool external) {
-  weight *list = situ__calloc((size_t)w->program->parts + 1, sizeof *list);
-  int32_t count = 0;
-  uint64_t total = 0;
-  if (!list) return situ__no_memory(op, sizeof *list), false;
-  bool good = list_weights(w, list, &count, &total);
-  if (good && (external || total > most_bytes)) good = write_apart(w, graph, path, list, count);
-  else good = good && write_model_file(w, graph, path, list, count, NULL);
-  situ__free(list);
   return good;
 }
 
@@ -349,41 +337,52 @@ static bool take_memory(situ__onnx_writer *w) {
   return !w->failed;
 }
 
-static bool write_program(situ__onnx_writer *w, const char *path, bool external) {
+/* The graph of a program of ATen's calls. */
+static bool put_graph(situ__onnx_writer *w, situ__protobuf_writer *graph) {
   const situ__program *p = w->program;
-  situ__protobuf_writer graph = { 0 };
-  if (!take_memory(w)) return explain(w);
+  if (!take_memory(w)) return false;
   if (!situ__program_infer(op, p, w->module, w->about)) return false;
   for (int32_t v = 0; v < p->values; v++) w->integers[v].integer = w->about[v].integer;
-  if (!situ__onnx_find_memory(w) || !name_values(w) || !situ__onnx_write_nodes(w)) return explain(w);
-  situ__protobuf_put_text(&graph, GRAPH_NAME, w->module->type->name);
+  if (!situ__onnx_find_memory(w) || !name_values(w) || !situ__onnx_write_nodes(w)) return false;
+  put_head(w);
+  situ__protobuf_put_text(graph, GRAPH_NAME, w->module->type->name);
   for (int32_t i = 0; i < p->inputs; i++)
-    put_value(w, &graph, GRAPH_INPUT, w->name[p->input[i].value], p->input[i].value);
-  bool good = put_outputs(w, &graph) || explain(w);
-  w->failed |= graph.failed | w->nodes.failed | w->constants.failed;
-  good = good && (!w->failed || explain(w)) && write_files(w, &graph, path, external);
+    put_value(w, graph, GRAPH_INPUT, w->name[p->input[i].value], p->input[i].value);
+  return put_outputs(w, graph) && list_weights(w);
+}
+
+static bool write_program(situ__onnx_writer *w, const char *path, bool external) {
+  situ__protobuf_writer graph = { 0 };
+  w->weights = situ__arena_take(&w->arena, (size_t)w->program->parts + 1, sizeof *w->weights);
+  w->failed = !w->weights;
+  bool good = !w->failed && (w->program->model ? situ__onnx_put_again : put_graph)(w, &graph);
+  w->failed |= graph.failed | w->head.failed | w->nodes.failed | w->constants.failed;
+  good = (good && !w->failed) || explain(w);
+  if (good && (external || w->weight_bytes > most_bytes)) good = write_apart(w, &graph, path);
+  else good = good && write_model_file(w, &graph, path, NULL);
   situ__protobuf_free(&graph);
   return good;
 }
 
-/* The calls of an ONNX model are operators of ONNX, not of ATen. */
-static bool is_of_onnx(const situ__program *p) {
-  for (int32_t i = 0; i < p->nodes; i++)
-    if (!strchr(p->node[i].row->target, '.')) return true;
-  return p->constants > 0;
+static bool check_opset(const situ__program *p, int opset) {
+  if (p->opset && !p->model)
+    return situ__fail(SITU_E_UNSUPPORTED, op, "%s: has a tensor whose values could not be kept", p->path), false;
+  if (opset && p->opset && opset != p->opset)
+    return situ__fail(SITU_E_ARG, op, "opset is %d, and %s is of %d, which it stays", opset, p->path, p->opset), false;
+  if (opset && !p->opset && (opset < OLDEST || opset > NEWEST))
+    return situ__fail(SITU_E_ARG, op, "opset is %d, must be %d..%d", opset, OLDEST, NEWEST), false;
+  return true;
 }
 
 situ_status situ_onnx_export(situ_nn_module *program, const char *path, const situ_onnx_export_options *options) {
   const situ_onnx_export_options none = { 0 }, *o = options ? options : &none;
   if (!situ__valid(op, "program", program, SITU__A_MODULE) || !situ__given(op, "path", path)) return situ_error();
-  const int opset = o->opset ? o->opset : OLDEST;
   const situ__program *p = situ__program_of(program);
   if (!p)
     return situ__fail(SITU_E_STATE, op, "%s: not a program; make one of it with situ_export", program->type->name);
-  if (is_of_onnx(p)) return situ__fail(SITU_E_UNSUPPORTED, op, "%s: was read from an ONNX model", program->type->name);
-  if (opset < OLDEST || opset > NEWEST)
-    return situ__fail(SITU_E_ARG, op, "opset is %d, must be %d..%d", opset, OLDEST, NEWEST);
-  situ__onnx_writer w = { .op = op, .program = p, .module = program, .opset = opset, .errors = situ__error_count() };
+  if (!check_opset(p, o->opset)) return situ_error();
+  situ__onnx_writer w = { .op = op, .program = p, .module = program, .errors = situ__error_count() };
+  w.opset = o->opset ? o->opset : OLDEST;
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   situ__still still = { 0 };
@@ -392,6 +391,7 @@ situ_status situ_onnx_export(situ_nn_module *program, const char *path, const si
   situ__still_end(&still);
   situ__names_free(&w.names);
   situ__arena_free(&w.arena);
+  situ__protobuf_free(&w.head);
   situ__protobuf_free(&w.nodes);
   situ__protobuf_free(&w.constants);
   situ__lacks_free(&w.lacks);

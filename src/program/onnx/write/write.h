@@ -18,6 +18,13 @@ typedef struct situ__onnx_memory {
   int32_t version; /* number of calls that wrote to it in place */
 } situ__onnx_memory;
 
+/* A tensor of the module that the model has. */
+typedef struct situ__onnx_weight {
+  situ_tensor *tensor;
+  const char *name;
+  uint64_t bytes, place; /* place: in the file of external data */
+} situ__onnx_weight;
+
 typedef struct situ__onnx_writer {
   const char *op;
   const situ__program *program;
@@ -33,7 +40,11 @@ typedef struct situ__onnx_writer {
   int32_t memory_count;
   situ__names names;
   situ__arena arena;
+  situ__protobuf_writer head;             /* complete fields of the model but its graph */
   situ__protobuf_writer nodes, constants; /* complete fields of the graph */
+  situ__onnx_weight *weights;             /* capacity: the program's parts */
+  int32_t weight_count;
+  uint64_t weight_bytes; /* of external data */
   situ__lacks lacks;
   bool failed;              /* no memory */
   bool replaced;            /* the file of the model */
@@ -126,5 +137,14 @@ bool situ__onnx_overwrite(situ__onnx_writer *w, int32_t v, const char *name);
 
 /* Writes all nodes. Returns false after an error, or with w->lacks. */
 bool situ__onnx_write_nodes(situ__onnx_writer *w);
+
+/* ---- weights (write.c), and models that were read from ONNX (again.c) ---- */
+
+void situ__onnx_add_weight(situ__onnx_writer *w, situ_tensor *t, const char *name);
+/* The field of a weight up to its values, or with the location of external data. */
+void situ__onnx_put_weight(situ__protobuf_writer *out, const situ__onnx_weight *k, const char *location);
+/* Fills w->head, w->weights and the graph with those of the model that the program was read from. Returns false after
+   recording an error. */
+bool situ__onnx_put_again(situ__onnx_writer *w, situ__protobuf_writer *graph);
 
 #endif
