@@ -63,9 +63,11 @@ typedef struct situ_onnx_export_options {
     numbers that a dtype does not hold, the model computes what its runtime does. A program that was read from an ONNX
     model is written as that model, with the values that its parameters and buffers have now.
 
-    SITU_E_UNSUPPORTED, with a list, for calls that ONNX has no operators for; for a program that writes a parameter or
-    buffer; for one that was read from an ONNX model and has another dtype or shape than there. SITU_E_STATE for a
-    module that is not a program. */
+    A buffer that the program writes is an input of the model, whose default is its value, and one more result,
+    "PATH.next".
+
+    SITU_E_UNSUPPORTED, with a list, for calls that ONNX has no operators for; for a program that was read from an ONNX
+    model and has another dtype or shape than there. SITU_E_STATE for a module that is not a program. */
 SITU_API SITU_CHECKED situ_status situ_onnx_export(situ_nn_module *program, const char *path,
                                                    const situ_onnx_export_options *options);
 

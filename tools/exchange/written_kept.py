@@ -5,6 +5,7 @@ SPDX-License-Identifier: MIT
   python3 tools/exchange/written_kept.py DIRECTORY
 
 What tools/exchange/onnx_written.py finds is added here. A program whose name begins with "refused" has no form."""
+import copy
 import sys
 
 import torch
@@ -12,6 +13,7 @@ import torch.nn.functional as F
 from safetensors.torch import save_file
 
 import written_programs
+from thin import thin, thin_archive
 
 INF, NAN = float("inf"), float("nan")
 REAL = torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, -2.5, INF, -INF, NAN, 1e-30, -1e-10, 1e10, -1e4, 88.5, -104.0, 3.0])
@@ -81,10 +83,12 @@ def sized():
         yield name
 
 
+def stateful():
+    """Programs that write a buffer, whose next value is one more result."""
+    return [name for name in written_programs.PROGRAMS if name.startswith("buffer")]
+
+
 def refused():
-    for name in written_programs.PROGRAMS:
-        if name.startswith("buffer"):
-            yield name
     yield "size as a bound"
     yield "size as a root"
 
@@ -102,15 +106,19 @@ class Module(torch.nn.Module):
 
 def save(directory, name, module, first, second, dynamic=None):
     program = torch.export.export(module.eval(), tuple(first), strict=False, dynamic_shapes=dynamic)
+    thin(program)
     torch.export.save(program, f"{directory}/{name}.pt2")
+    thin_archive(f"{directory}/{name}.pt2")
     if second is None:
         return
     tensors = {}
     for k, inputs in enumerate((first, second)):
-        results = module(*[t.clone() for t in inputs])
+        own = copy.deepcopy(module)
+        results = own(*[t.clone() for t in inputs])
         names = program.graph_signature.user_inputs
         tensors |= {f"in.{k}.{n}": t.clone() for n, t in zip(names, inputs)}
         results = results if isinstance(results, tuple) else (results,)
+        results += tuple(own.buffers()) if name.startswith("buffer") else ()
         tensors |= {f"out.{k}.{i}": r.clone().contiguous() for i, r in enumerate(results)}
     save_file(tensors, f"{directory}/{name}.safetensors")
 
@@ -125,11 +133,12 @@ def main(directory):
         dynamic = tuple({d: torch.export.Dim.AUTO for d, (s, o) in enumerate(zip(a.shape, b.shape)) if s != o}
                         for a, b in zip(inputs, maker(5)))
         save(directory, name.replace(" ", "_").replace(",", ""), Module(fn, state), inputs, maker(7), (dynamic,))
-    for number, name in enumerate(refused()):
+    for name in stateful():
         fn, maker, state = written_programs.PROGRAMS[name]()
-        dynamic = None if state else ({0: torch.export.Dim.AUTO},)
-        save(directory, f"refused_{number}_" + name.replace(" ", "_").replace("+=", "iadd"), Module(fn, state), maker(4), None,
-             (dynamic,) if dynamic else None)
+        save(directory, name.replace(" ", "_").replace("+=", "iadd"), Module(fn, state), maker(4), maker(4))
+    for name in refused():
+        fn, maker, state = written_programs.PROGRAMS[name]()
+        save(directory, "refused_" + name.replace(" ", "_"), Module(fn, state), maker(4), None, (({0: torch.export.Dim.AUTO},),))
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ static bool has_varying_size(const situ__onnx_writer *w, const situ__onnx_form *
 
 /* ---- calls ---- */
 
-static const char *write_call(situ__onnx_writer *w, const situ__onnx_form *form) {
+static const char *write_form(situ__onnx_writer *w, const situ__onnx_form *form) {
   if (form->write) return form->write(w);
   enum { MOST = 4 };
   const char *in[MOST + 1] = { NULL }, *name;
@@ -92,6 +92,18 @@ static const char *write_call(situ__onnx_writer *w, const situ__onnx_form *form)
   for (int k = 0; count < MOST && situ__op_parameter(w->node->row, k, &name, &length); k++)
     if (situ__arg_given(&w->call, k) && !(in[count++] = situ__onnx_arg_as(w, k, w->gives->dtype))) return NULL;
   return situ__onnx_put(w, form->same, in, "");
+}
+
+static const char *write_call(situ__onnx_writer *w, const situ__onnx_form *form) {
+  const situ__inferred *gives = w->gives;
+  const situ_dtype dtype = gives->dtype;
+  situ__inferred wide = *gives;
+  if (!form->computes || (dtype != SITU_U8 && dtype != SITU_I8 && dtype != SITU_I16)) return write_form(w, form);
+  wide.dtype = SITU_I32;
+  w->gives = &wide;
+  const char *y = write_form(w, form);
+  w->gives = gives;
+  return situ__onnx_cast(w, y, SITU_I32, dtype);
 }
 
 /* What could not be written has a name, too, so that the calls that read it are looked at. */
@@ -138,15 +150,93 @@ static void write_node(situ__onnx_writer *w) {
   for (int32_t i = 0; i < n->outs; i++) keep_result(w, n->out[i], i ? w->result[i - 1] : y);
 }
 
+/* ---- nodes that the results need ---- */
+
+typedef struct needs {
+  const situ__onnx_writer *w;
+  bool *value, *memory; /* of each value, and of each memory: whether what follows reads it */
+} needs;
+
+static void need(needs *f, const situ__arg *a) {
+  for (int32_t i = 0; a->kind == SITU__ARG_LIST && i < a->count; i++) need(f, &a->list[i]);
+  if (a->kind != SITU__ARG_VALUE) return;
+  f->value[a->integer] = true;
+  if (f->w->about[a->integer].storage) f->memory[f->w->memory[a->integer]] = true;
+}
+
+/* A call in place is needed by each value of its memory. */
+static bool is_needed(const needs *f, const situ__program_node *n) {
+  bool needed = false;
+  for (int32_t i = 0; i < n->outs; i++) needed |= n->out[i] >= 0 && f->value[n->out[i]];
+  if (needed || !is_in_place(n->row->target) || n->arg[0].kind != SITU__ARG_VALUE) return needed;
+  return f->memory[f->w->memory[n->arg[0].integer]];
+}
+
+/* From the last node to the first. Buffers that are written are results. NULL: no memory. */
+static const bool *find_needed(situ__onnx_writer *w) {
+  const situ__program *p = w->program;
+  needs f = { .w = w };
+  bool *needed = situ__arena_take(&w->arena, (size_t)p->nodes + 1, sizeof *needed);
+  f.value = situ__arena_take(&w->arena, (size_t)p->values + 1, sizeof *f.value);
+  f.memory = situ__arena_take(&w->arena, (size_t)p->values + 1, sizeof *f.memory);
+  if (!needed || !f.value || !f.memory) return w->failed = true, NULL;
+  for (int32_t i = 0; i < p->outs; i++) need(&f, &p->out[i].leaf);
+  for (int32_t i = 0; i < p->writes; i++)
+    need(&f, &(situ__arg){ .kind = SITU__ARG_VALUE, .integer = p->write[i].from });
+  for (int32_t i = 0; i < p->parts; i++)
+    if (w->about[p->part[i].value].storage) f.memory[w->memory[p->part[i].value]] = true;
+  for (int32_t i = p->nodes - 1; i >= 0; i--) {
+    if (!(needed[i] = is_needed(&f, &p->node[i]))) continue;
+    for (int k = 0; k < situ__op_row_args(p->node[i].row); k++) need(&f, &p->node[i].arg[k]);
+  }
+  return needed;
+}
+
+/* ---- all nodes ---- */
+
+static bool begin_node(situ__onnx_writer *w, const situ__program_node *n) {
+  w->node = n;
+  w->call = (situ__op_call){ .node = n, .arg = n->arg, .value = w->integers, .root = w->module };
+  w->gives = n->out[0] >= 0 ? &w->about[n->out[0]] : NULL;
+  w->result = situ__arena_take(&w->arena, (size_t)n->outs, sizeof *w->result);
+  return w->result || !(w->failed = true);
+}
+
+const char *situ__onnx_write_view(situ__onnx_writer *w, int32_t v, int32_t base, const char *of, situ_dtype dtype) {
+  const situ__onnx_writer call = *w; /* that is being written */
+  const situ__program_node *n = &w->program->node[w->maker[v]];
+  situ__inferred *about = &w->about[base], before = *about;
+  const char *name = w->name[base];
+  if (is_in_place(n->row->target)) return of;
+  const situ__onnx_form *form = find_form(n->row->target);
+  const char *y = NULL;
+  if (!begin_node(w, n)) return NULL;
+  if (!form || !form->write || !w->gives || has_varying_size(w, form))
+    return w->node = call.node, situ__onnx_lacks(w, "has an operand that is a view without a form");
+  situ__inferred gives = *w->gives;
+  gives.dtype = about->dtype = dtype;
+  about->storage = 0; /* `of` is its newest tensor */
+  w->gives = &gives;
+  w->name[base] = of;
+  y = form->write(w);
+  for (int32_t i = 1; i < n->outs && n->out[0] != v; i++)
+    if (n->out[i] == v) y = w->result[i - 1];
+  *about = before;
+  w->name[base] = name;
+  w->node = call.node;
+  w->call = call.call;
+  w->gives = call.gives;
+  w->result = call.result;
+  return y;
+}
+
 bool situ__onnx_write_nodes(situ__onnx_writer *w) {
   const situ__program *p = w->program;
-  for (int32_t i = 0; i < p->nodes && !w->failed; i++) {
-    const situ__program_node *n = w->node = &p->node[i];
-    if (n->row->results == SITU__RESULTS_NONE || n->outs < 1) continue;
-    w->call = (situ__op_call){ .node = n, .arg = n->arg, .value = w->integers, .root = w->module };
-    w->gives = n->out[0] >= 0 ? &w->about[n->out[0]] : NULL;
-    w->result = situ__arena_take(&w->arena, (size_t)n->outs, sizeof *w->result);
-    if (!w->result) return !(w->failed = true);
+  const bool *needed = find_needed(w);
+  for (int32_t i = 0; needed && i < p->nodes && !w->failed; i++) {
+    const situ__program_node *n = &p->node[i];
+    if (!needed[i] || n->row->results == SITU__RESULTS_NONE || n->outs < 1) continue;
+    if (!begin_node(w, n)) return false;
     if (n->row->size) {
       if (n->out[0] >= 0 && w->gives->varies) w->name[n->out[0]] = write_size(w);
     } else if (w->gives) {

@@ -45,11 +45,10 @@ static bool name_values(situ__onnx_writer *w) {
     w->name[v] = is_tied(w, v) ? w->name[w->memories[w->memory[v]].root] : situ__onnx_new_name(w, p->part[i].path);
     w->weight[i] = w->name[v]; /* a call in place gives v another name */
   }
-  for (int32_t i = 0; i < p->inputs; i++) w->name[p->input[i].value] = situ__onnx_new_name(w, p->input[i].name);
-  for (int32_t i = 0; i < p->writes; i++) {
-    const situ__program_node node = { .module = "", .site = "" };
-    situ__lacks_note(&w->lacks, "a buffer", "forward", "is written by the program", &node);
-  }
+  for (int32_t i = 0; i < p->inputs; i++)
+    w->name[p->input[i].value] = w->input[i] = situ__onnx_new_name(w, p->input[i].name);
+  for (int32_t i = 0; i < p->writes; i++)
+    for (int32_t k = 0; k < p->parts; k++) w->written[k] |= p->part[k].value == p->write[i].to;
   return !w->failed;
 }
 
@@ -147,6 +146,23 @@ static bool put_outputs(situ__onnx_writer *w, situ__protobuf_writer *graph) {
   }
   if (leaves > 0) return true;
   return situ__fail(SITU_E_UNSUPPORTED, op, "the program has no result"), false;
+}
+
+/* A buffer that is written is an input, whose default is its value, and one more result: its next value. */
+static bool put_written(situ__onnx_writer *w, situ__protobuf_writer *graph) {
+  const situ__program *p = w->program;
+  char stem[160];
+  for (int32_t i = 0; i < p->parts; i++) {
+    situ__arg from = { .kind = SITU__ARG_VALUE, .of = SITU__VALUE_TENSOR, .integer = p->part[i].value };
+    if (!w->written[i] || is_tied(w, p->part[i].value)) continue;
+    for (int32_t k = 0; k < p->writes; k++)
+      if (p->write[k].to == from.integer) from.integer = p->write[k].from;
+    w->used[p->part[i].value] = true;
+    put_value(w, graph, GRAPH_INPUT, w->weight[i], p->part[i].value);
+    (void)snprintf(stem, sizeof stem, "%.150s.next", p->part[i].path);
+    if (!put_output(w, graph, stem, &from)) return false;
+  }
+  return true;
 }
 
 /* ---- the file ---- */
@@ -330,10 +346,15 @@ static bool take_memory(situ__onnx_writer *w) {
   w->name = situ__arena_take(&w->arena, values, sizeof *w->name);
   w->version = situ__arena_take(&w->arena, values, sizeof *w->version);
   w->memory = situ__arena_take(&w->arena, values, sizeof *w->memory);
+  w->maker = situ__arena_take(&w->arena, values, sizeof *w->maker);
+  w->place = situ__arena_take(&w->arena, values, sizeof *w->place);
   w->integers = situ__arena_take(&w->arena, values, sizeof *w->integers);
   w->used = situ__arena_take(&w->arena, values, sizeof *w->used);
   w->weight = situ__arena_take(&w->arena, (size_t)w->program->parts + 1, sizeof *w->weight);
-  w->failed = !w->weight || !w->about || !w->name || !w->version || !w->memory || !w->integers || !w->used;
+  w->input = situ__arena_take(&w->arena, (size_t)w->program->inputs + 1, sizeof *w->input);
+  w->written = situ__arena_take(&w->arena, (size_t)w->program->parts + 1, sizeof *w->written);
+  w->failed = !w->input || !w->written || !w->maker || !w->place || !w->weight || !w->about || !w->name ||
+              !w->version || !w->memory || !w->integers || !w->used;
   return !w->failed;
 }
 
@@ -346,9 +367,8 @@ static bool put_graph(situ__onnx_writer *w, situ__protobuf_writer *graph) {
   if (!situ__onnx_find_memory(w) || !name_values(w) || !situ__onnx_write_nodes(w)) return false;
   put_head(w);
   situ__protobuf_put_text(graph, GRAPH_NAME, w->module->type->name);
-  for (int32_t i = 0; i < p->inputs; i++)
-    put_value(w, graph, GRAPH_INPUT, w->name[p->input[i].value], p->input[i].value);
-  return put_outputs(w, graph) && list_weights(w);
+  for (int32_t i = 0; i < p->inputs; i++) put_value(w, graph, GRAPH_INPUT, w->input[i], p->input[i].value);
+  return put_outputs(w, graph) && put_written(w, graph) && list_weights(w);
 }
 
 static bool write_program(situ__onnx_writer *w, const char *path, bool external) {

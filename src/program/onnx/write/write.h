@@ -34,8 +34,12 @@ typedef struct situ__onnx_writer {
   const char **name;     /* of each value's newest tensor in the model */
   int32_t *version;      /* of each value's memory when `name` was computed */
   const char **weight;   /* the initialiser of each part */
+  const char **input;    /* the name of each input */
+  bool *written;         /* whether a call writes to each part */
   bool *used;            /* whether a node reads it */
   int32_t *memory;       /* of each value: its place in the list */
+  int32_t *maker;        /* of each value: the node that gives it; -1: none */
+  const char **place;    /* of each value, once they were needed: the places of its elements in its memory (memory.c) */
   situ__onnx_memory *memories;
   int32_t memory_count;
   situ__names names;
@@ -65,6 +69,7 @@ typedef struct situ__onnx_form {
   const char *(*write)(situ__onnx_writer *w);
   uint32_t varies; /* bit k: argument k may be, or have, a size that depends on the inputs' */
   bool logical;    /* its result is bool, whatever its operands are */
+  bool computes;   /* it computes its elements: of 8 and 16 bits in i32, for which more runtimes have kernels */
 } situ__onnx_form;
 typedef struct situ__onnx_forms {
   const situ__onnx_form *form;
@@ -135,6 +140,8 @@ bool situ__onnx_overwrite(situ__onnx_writer *w, int32_t v, const char *name);
 
 /* ---- nodes of the program (graph.c) ---- */
 
+/* Writes the call that gives v, a view of `base`, of the tensor `of` of a dtype instead; NULL after an error. */
+const char *situ__onnx_write_view(situ__onnx_writer *w, int32_t v, int32_t base, const char *of, situ_dtype dtype);
 /* Writes all nodes. Returns false after an error, or with w->lacks. */
 bool situ__onnx_write_nodes(situ__onnx_writer *w);
 
