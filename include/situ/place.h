@@ -7,6 +7,7 @@
 #include "place/compare.h"
 #include "place/draw.h"
 #include "place/explain.h"
+#include "place/fit.h"
 #include "place/lint.h"
 #include "place/mend.h"
 #include "place/move.h"

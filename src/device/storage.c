@@ -120,6 +120,7 @@ void situ__storage_replace(situ_storage *storage, situ_storage *source, size_t a
                        .payload = storage->payload };
   storage->device = source->device;
   storage->bytes = bytes;
+  if (situ__is_void(storage)) situ__dry_freed(storage, old.device, old.bytes);
   storage->release = NULL;
   storage->payload = NULL;
   storage->recipe = source->recipe; /* on meta */

@@ -257,6 +257,17 @@ static inline situ_status look_mend(const scene *s) {
   situ_tree_free(wrong);
   return situ_error();
 }
+static inline situ_status look_fit(const scene *s) {
+  situ_place_layout l;
+  const situ_place_limit limit = { .device = situ_dev("cpu") };
+  double seconds;
+  if (situ_place_fit(s->model, s->inputs, &limit, 1, NULL, &l) == SITU_OK) {
+    SITU_IGNORE(situ_place_layout_seconds(&l, &seconds));
+    situ_place_layout_free(&l);
+  }
+  if (situ_error() == SITU_E_UNSUPPORTED) situ_error_clear(); /* a type that cannot be copied */
+  return situ_error();
+}
 static inline situ_status look_lint(const scene *s) {
   char text[WORDS];
   return text_of(situ_place_lint_to_string(
@@ -271,6 +282,10 @@ static inline situ_status look_plan(const scene *s) {
   char text[WORDS];
   const situ_nn_to_options o = { .device = situ_dev("sim:1") };
   return text_of(situ_place_plan_to_string(s->model, &o, NULL, text, sizeof text));
+}
+static inline situ_status look_seconds(const scene *s) {
+  double seconds;
+  return situ_place_plan_seconds(s->model, &(situ_nn_to_options){ .device = situ_dev("sim:1") }, &seconds);
 }
 static inline situ_status look_string(const scene *s) {
   char text[WORDS];
@@ -411,9 +426,11 @@ static const look_row looks[] = {
   { "situ_place_check", look_check_backward, false, true },
   { "situ_place_check", look_check_alone, false, true },
   { "situ_place_mend situ_place_fixes_to_string situ_place_fixes_free", look_mend, false, true },
+  { "situ_place_fit situ_place_layout_seconds situ_place_layout_free", look_fit, false, true },
   { "situ_place_lint_to_string", look_lint, false, false },
   { "situ_place_lint", look_lint_status, false, false },
   { "situ_place_plan_to_string", look_plan, false, false },
+  { "situ_place_plan_seconds", look_seconds, false, false },
   { "situ_place_to_string", look_string, false, false },
   { "situ_place_json", look_json, false, false },
   { "situ_place_of", look_of, false, false },

@@ -193,6 +193,12 @@ static situ_nn_module *runnable(situ__preflight *p, situ_nn_module *m) {
   situ_nn_module *clone = situ_nn_clone(m);
   if (clone) {
     naming n = { p, m };
+    if (p->trial->map && situ_nn_to_map(clone, p->trial->map) != SITU_OK) {
+      situ_error_clear(); /* a device has no memory for the parameters alone */
+      situ_nn_free(clone);
+      p->unmade = true;
+      return NULL;
+    }
     if (situ_nn_set_name(clone, situ_nn_name(m)) &&
         situ_nn_walk(clone, SITU_NN_VISIT_TENSORS, name_part, &n) == SITU_OK)
       return clone;
@@ -205,6 +211,7 @@ static situ_nn_module *runnable(situ__preflight *p, situ_nn_module *m) {
     return NULL;
   }
   situ_error_clear();
+  p->itself = true;
   const int64_t before = p->report.finding_count;
   if (situ_nn_walk(m, SITU_NN_VISIT_MODULES, is_lazy, p) != SITU_OK ||
       situ_nn_walk(m, SITU_NN_VISIT_TENSORS, stand_itself, p) != SITU_OK)
@@ -350,21 +357,24 @@ void situ__preflight_free(situ__preflight *p) {
   situ_place_report_free(&p->report);
 }
 
+bool situ__preflight_options(const char *caller, const situ_place_check_options *options) {
+  if (options->optim_count && !options->optims) return situ__null(caller, "optims"), false;
+  for (int64_t i = 0; i < options->optim_count; i++)
+    if (!situ__valid(caller, "optims[i]", options->optims[i], SITU__AN_OPTIMISER)) return false;
+  if (!options->device.kind || situ_device_is_available(options->device)) return true;
+  char name[SITU_DEVICE_NAME_MAX];
+  return situ__fail(SITU_E_ARG, caller, "options.device %s is not there", situ_device_name(options->device, name)),
+         false;
+}
+
 situ_status situ_place_check(situ_nn_module *m, const situ_tree *inputs, const situ_place_check_options *options,
                              situ_place_report *report) {
   static const situ_place_check_options plain;
   const situ__trial trial = { .module = m, .inputs = inputs, .options = options ? options : &plain };
-  const situ_device device = trial.options->device;
   if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__valid(op, "inputs", inputs, SITU__A_TREE))
     return situ_error();
   if (report) *report = (situ_place_report){ 0 };
-  if (trial.options->optim_count && !trial.options->optims) return situ__null(op, "optims");
-  for (int64_t i = 0; i < trial.options->optim_count; i++)
-    if (!situ__valid(op, "optims[i]", trial.options->optims[i], SITU__AN_OPTIMISER)) return situ_error();
-  if (device.kind && !situ_device_is_available(device)) {
-    char name[SITU_DEVICE_NAME_MAX];
-    return situ__fail(SITU_E_ARG, op, "options.device %s is not there", situ_device_name(device, name));
-  }
+  if (!situ__preflight_options(op, trial.options)) return situ_error();
   situ__preflight p = { .backward = false };
   if (!situ__preflight_run(&p, &trial)) return situ_error();
   situ__preflight_agree(&p, &trial);

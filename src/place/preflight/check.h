@@ -5,15 +5,17 @@
 
 #include "base/map.h"
 #include "base/text.h"
+#include "situ/place/fit.h"
 #include "situ/place/mend.h"
 #include "situ/sys/dry.h"
 
 /* A storage of the run. */
 typedef struct situ__trail {
-  char *from;   /* path of the module that created it, or of the parameter or buffer that it belongs to */
-  int64_t edge; /* index of the copy that created it, until its first use; -1: none */
-  bool stands;  /* it stands for memory that exists, which is counted in its place */
-  bool named;   /* `from` is of the parameter or buffer */
+  char *from;     /* path of the module that created it, or of the parameter or buffer that it belongs to */
+  int64_t edge;   /* index of the copy that created it, until its first use; -1: none */
+  int64_t number; /* tells it from all others of the run, from 1 */
+  bool stands;    /* it stands for memory that exists, which is counted in its place */
+  bool named;     /* `from` is of the parameter or buffer */
   const situ_storage *storage;
   struct situ__trail *next, **link; /* of all that are alive */
 } situ__trail;
@@ -43,6 +45,7 @@ typedef struct situ__preflight {
   } * held;                /* as many as report.loads */
   situ__map present;       /* the storages that do */
   situ__trail *trails;
+  int64_t storages; /* number of them so far */
   struct situ__trip {
     int64_t edge; /* index in the report */
     uint64_t bytes;
@@ -56,6 +59,7 @@ typedef struct situ__preflight {
   const struct situ__trial *trial;
   const char *root; /* name of the module itself */
   bool copied;      /* the module is: what exists and is read belongs to the run */
+  bool itself;      /* it cannot be copied, and runs itself */
   bool counting;    /* forward has begun: launches and copies are the module's own */
   bool backward;    /* in backward */
   bool making;      /* the statements of the trial are made */
@@ -68,13 +72,18 @@ typedef struct situ__trial {
   situ_nn_module *module;
   const situ_tree *inputs;
   const situ_place_check_options *options;
-  situ__remedies made; /* statements that the program is to have */
+  situ__remedies made;            /* statements that the program is to have */
+  const char *map;                /* moves the module before it runs; NULL: it is where it is */
+  const situ_place_limit *limits; /* what the run may have of these devices, whatever else they have */
+  int64_t limit_count;
 } situ__trial;
 
 /* ---- check.c: the run. Returns false after recording an error. p is zeroed but for dry.meet; its end, whatever
    happened: situ__preflight_free. ---- */
 bool situ__preflight_run(situ__preflight *p, const situ__trial *trial);
 void situ__preflight_free(situ__preflight *p);
+/* Checks what a program gives. Returns false after recording an error of `caller`. */
+bool situ__preflight_options(const char *caller, const situ_place_check_options *options);
 
 /* ---- account.c: memory of training: steps of a clone, as a program makes them. ---- */
 void situ__preflight_train(situ__preflight *p, situ_nn_module *clone, const situ__trial *trial,

@@ -98,6 +98,8 @@ void situ__preflight_stand(situ__preflight *p, const situ_storage *copy, const s
 static uint64_t memory_of(const situ__preflight *p, int64_t i, uint64_t *others) {
   const situ_device device = p->report.loads[i].device;
   situ_device_properties has = { 0 };
+  for (int64_t k = 0; k < p->trial->limit_count; k++)
+    if (situ_device_equal(p->trial->limits[k].device, device)) return p->trial->limits[k].bytes;
   if (device.kind == SITU_META || situ_device_info(device, &has) != SITU_OK) return 0;
   const uint64_t out = has.memory_reserved - has.memory_cached, present = p->held[i].present;
   *others = out > present ? out - present : 0;

@@ -179,6 +179,7 @@ static void note_storage(situ_dry *dry, situ_storage *storage, size_t block) {
   if (!load || !trail) p->failed = true;
   if (trail) {
     *trail = (situ__trail){ .edge = -1,
+                            .number = ++p->storages,
                             .from = situ__strdup(situ__preflight_running(p, module)),
                             .storage = storage,
                             .next = p->trails,
@@ -193,8 +194,10 @@ static void note_storage(situ_dry *dry, situ_storage *storage, size_t block) {
 static void freed(situ_dry *dry, situ_storage *storage, situ_device device, size_t block) {
   situ__preflight *p = preflight_of(dry);
   situ__trail *trail = *situ_dry_note(storage);
+  const bool moved = !situ_device_equal(storage->device, device) || situ_storage_block(storage) != block;
   if (!trail || !trail->stands) situ__preflight_give(p, device, block);
-  if (!trail) return;
+  if (trail && moved) trail->stands = false;
+  if (!trail || moved) return;
   *situ_dry_note(storage) = NULL;
   *trail->link = trail->next;
   if (trail->next) trail->next->link = trail->link;
@@ -268,6 +271,7 @@ static void note_copy(situ_dry *dry, const situ_dry_copy *c) {
   (void)snprintf(backward, sizeof backward, "%.40s backward", c->op);
   void **source = situ_dry_note(c->source), **target = situ_dry_note(c->target);
   situ__trail *before = source ? *source : NULL, *after = target ? *target : NULL;
+  if (p->copied && c->source) situ__preflight_stand(p, NULL, c->source);
   if (!p->counting) return;
   const situ_place_edge *there = p->backward ? way_there(p, c) : NULL;
   const situ_place_edge edge = { .from = there                    ? there->to

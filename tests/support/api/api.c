@@ -195,6 +195,7 @@ static void end_what_began(api_world *w, void *result, bool failed) {
   if (api_is(f, "retain duplicate") && !failed) situ_release(*(situ_tensor **)result);
   if (api_is(f, "place_check") && !failed) situ_place_report_free(*(void **)w->argument[3]);
   if (api_is(f, "place_mend") && !failed) situ_place_fixes_free(*(void **)w->argument[3]);
+  if (api_is(f, "place_fit") && !failed) situ_place_layout_free(*(void **)w->argument[5]);
   SITU_IGNORE(situ_set_default_device((situ_device){ 0 }));
   const situ_device limited[] = { w->device, { SITU_CPU, 0 }, { SITU_SIM, 0 }, { SITU_SIM, 1 } };
   for (size_t i = 0; i < COUNT(limited) && api_is(f, "set_memory_limit"); i++)

@@ -355,7 +355,7 @@ static void bad_pointer(walk *b, const char *path, const char *type, void **at) 
   if (api_is(
           s->name,
           "situ_op situ_call situ_grad_call situ_batch_call situ_work situ_view_desc situ_storage situ_host situ_module_lore "
-          "situ_scope situ_ledger situ_place_report situ_place_fixes situ_nn_module situ_dataset situ_data_loader"))
+          "situ_scope situ_ledger situ_place_report situ_place_fixes situ_place_layout situ_nn_module situ_dataset situ_data_loader"))
     return;
   if (strcmp(s->name, "situ_shape") == 0) {
     bad_shape(b, path, was);

@@ -51,6 +51,7 @@ static void free_scheduler_loading(void *l) { situ_lr_scheduler_load_end(l, fals
 static void free_plan(void *m) { situ_move_plan_free(m); }
 static void free_report(void *r) { situ_place_report_free(r); }
 static void free_fixes(void *f) { situ_place_fixes_free(f); }
+static void free_layout(void *l) { situ_place_layout_free(l); }
 
 /* What a function does with an object that it is given. */
 static api_owner owner_of(const api_world *w, const char *parameter) {
@@ -333,20 +334,15 @@ static void fill_struct(api_world *w, const api_struct *s, void *at) {
   if (IS(situ_view_desc)) AT(situ_view_desc) = *situ_desc(plain(w));
   if (IS(situ_shape)) AT(situ_shape) = SITU_SHAPE(2, api_is(api_name(w), "blocks_from_host") ? 32 : 2);
   if (IS(situ_allocator)) AT(situ_allocator) = *api_allocator();
-  if (IS(situ_call)) {
+  if (IS(situ_call) || IS(situ_grad_call)) {
     situ_tensor **in = api_memory(w, SITU_OPERANDS * sizeof *in);
     in[0] = in[1] = plain(w);
-    AT(situ_call) =
-        (situ_call){ .op = some_op("add"), .ins = 2, .outs = 1, .in = in, .device = w->device, .compute = SITU_F32 };
+    if (IS(situ_call))
+      AT(situ_call) = (situ_call){ some_op("add"), 2, 1, in, .device = w->device, .compute = SITU_F32 };
+    else AT(situ_grad_call) = (situ_grad_call){ some_op("add"), 2, 1, .in = in, .device = w->device };
   }
-  if (IS(situ_grad_call)) {
-    situ_tensor **in = api_memory(w, SITU_OPERANDS * sizeof *in);
-    in[0] = in[1] = plain(w);
-    AT(situ_grad_call) = (situ_grad_call){ .op = some_op("add"), .ins = 2, .outs = 1, .in = in, .device = w->device };
-  }
-  if (IS(situ_work)) {
+  if (IS(situ_work))
     AT(situ_work) = (situ_work){ .verb = SITU_VERB_FILL, .outs = 1, .out = { situ_desc(plain(w)) }, .scalar = { 1 } };
-  }
   if (IS(situ_ledger) && !strstr(api_name(w), "_begin")) {
     situ_ledger_begin(at);
     plain(w);
@@ -360,12 +356,16 @@ static void fill_struct(api_world *w, const api_struct *s, void *at) {
     situ_progress_begin(at, "x", 2, &(situ_progress_options){ .quiet = true });
   if (IS(situ_progress_options)) AT(situ_progress_options).quiet = true;
   if (IS(situ_dry) && !strstr(api_name(w), "_begin")) assert_int_equal(situ_dry_begin(at), SITU_OK);
-  const bool report = IS(situ_place_report) && strstr(api_name(w), "report_");
-  if (report || (IS(situ_place_fixes) && strstr(api_name(w), "fixes_"))) {
-    situ_tree *inputs = api_own(w, situ_tree_append(situ_tree_list(), situ_tree_tensor(plain(w))), free_tree, API_KEPT);
+  if (IS(situ_place_limit)) AT(situ_place_limit).device = w->device;
+  const bool report = IS(situ_place_report), layout = IS(situ_place_layout), fixes = IS(situ_place_fixes);
+  if ((report || layout || fixes) && !api_is(api_name(w), "place_check place_fit place_mend")) {
+    situ_tree *in = api_own(w, SITU_TREE(plain(w)), free_tree, API_KEPT);
     situ_nn_module *m = linear(w, API_KEPT);
-    assert_int_equal(report ? situ_place_check(m, inputs, NULL, at) : situ_place_mend(m, inputs, NULL, at), SITU_OK);
-    if (!strstr(api_name(w), "_free")) api_own(w, at, report ? free_report : free_fixes, API_KEPT);
+    if (report) assert_int_equal(situ_place_check(m, in, NULL, at), SITU_OK);
+    else if (layout) assert_int_equal(situ_place_fit(m, in, &(situ_place_limit){ w->device, 0 }, 1, NULL, at), SITU_OK);
+    else assert_int_equal(situ_place_mend(m, in, NULL, at), SITU_OK);
+    void (*const free_it)(void *) = report ? free_report : layout ? free_layout : free_fixes;
+    if (!strstr(api_name(w), "_free")) api_own(w, at, free_it, API_KEPT);
   }
 #undef IS
 #undef AT

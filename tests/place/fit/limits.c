@@ -1,0 +1,280 @@
+/* Maps within limits of memory: models on three devices of random sizes, each run for real with budgets of what was
+   predicted. SITU_TABLE=1 prints a line for each. */
+/* test-devices: sim:0 */
+#include <stdlib.h>
+
+#include "device/block_cache.h"
+#include "place/preflight/runs.h"
+#include "situ/policy.h"
+#include "situ/sys/shape.h"
+#include "situ/sys/tensor.h"
+
+enum { SIMS = 3 };
+
+static unsigned seed;
+static uint64_t upto(uint64_t most) { return (uint64_t)((double)(most + 1) * rand_r(&seed) / ((double)RAND_MAX + 1)); }
+static situ_device sim(int index) { return (situ_device){ SITU_SIM, (uint16_t)index }; }
+
+static void begin_copying(situ_setting *before) {
+  situ_policy_begin(before, (situ_policy){ SITU_POLICY_COPY, SITU_POLICY_COPY, SITU_POLICY_COPY, 0 });
+}
+
+/* A model on the host, its input on sim:0, and how it is run. */
+typedef struct subject {
+  const struct kind *kind;
+  const struct mode *mode;
+  situ_nn_module *module;
+  situ_tree *in;
+  goal loss;
+  situ_optim *optim;
+} subject;
+
+static subject subject_of(const struct kind *k, const struct mode *mode) {
+  subject s = { k, mode, k->make(), SITU_TREE(input_of(k)), { k->loss, NULL }, NULL };
+  if (!mode->make) situ_nn_eval(s.module);
+  if (k->tokens && mode->make) s.loss.target = input_of(k);
+  if (mode->make) s.optim = mode->make(situ_nn_parameters(s.module));
+  return s;
+}
+
+static void free_subject(subject *s) {
+  situ_optim_free(s->optim);
+  situ_tree_free(s->in);
+  situ_nn_free(s->module);
+}
+
+static situ_place_check_options run_of(subject *s) {
+  return (situ_place_check_options){ .optims = &s->optim,
+                                     .optim_count = s->optim != NULL,
+                                     .loss = s->loss.loss == SUM ? NULL : own_loss,
+                                     .payload = &s->loss };
+}
+
+static situ_status fit(subject *s, const uint64_t bytes[SIMS], int devices, situ_place_layout *out) {
+  situ_place_limit limits[SIMS];
+  for (int i = 0; i < devices; i++) limits[i] = (situ_place_limit){ sim(i), bytes[i] };
+  const situ_place_fit_options o = { .run = run_of(s) };
+  situ_scope scope;
+  if (s->optim) situ_scope_begin(&scope);
+  else situ_scope_begin_no_grad(&scope);
+  const situ_status status = situ_place_fit(s->module, s->in, limits, devices, &o, out);
+  SITU_IGNORE(situ_scope_end(&scope));
+  return status;
+}
+
+static uint64_t peak_on(const situ_place_report *r, int device) {
+  for (int64_t i = 0; i < r->load_count; i++)
+    if (situ_device_equal(r->loads[i].device, sim(device))) return r->loads[i].peak;
+  return 0;
+}
+
+static uint64_t most_on(int device) {
+  const situ__block_cache *c = situ__block_cache_of(sim(device));
+  return c->highest > c->before ? c->highest : c->before;
+}
+
+/* The run with the map, on devices that have what was predicted and not a byte more. */
+static void expect_it_runs(subject *s, const situ_place_layout *l) {
+  situ_setting before;
+  situ_ledger ledger;
+  for (int i = 0; i < SIMS; i++) {
+    expect_ok(situ_empty_cache(sim(i)));
+    expect_ok(situ_sim_budget(i, peak_on(&l->check, i)));
+  }
+  expect_ok(situ_nn_to_map(s->module, l->map));
+  begin_copying(&before);
+  situ_ledger_begin(&ledger);
+  if (real_run(s->module, s->in, s->mode, &s->loss) != SITU_OK)
+    fail_msg("%s, %s, %s: %s", s->kind->name, s->mode->name, l->map, situ_error_message());
+  const uint64_t copied = situ_ledger_total(&ledger).bytes;
+  expect_ok(situ_ledger_end(&ledger));
+  situ_policy_end(&before);
+  /* A loss of the program's may copy its target. */
+  if (!s->loss.target && copied != l->bytes * (s->mode->make ? 3 : 1))
+    fail_msg("%s, %s, %s: %llu B were copied, not %llu", s->kind->name, s->mode->name, l->map,
+             (unsigned long long)copied, (unsigned long long)l->bytes);
+  for (int i = 0; i < SIMS; i++) {
+    const uint64_t most = most_on(i), said = peak_on(&l->check, i);
+    if ((double)said > 1.05 * (double)most)
+      fail_msg("%s: %llu of %llu", s->kind->name, (unsigned long long)most, (unsigned long long)said);
+    expect_ok(situ_sim_reset(i));
+  }
+  expect_ok(situ_nn_to(s->module, situ_dev("cpu")));
+}
+
+/* ---- every map, one by one: parts to devices, each made and checked as a program would ---- */
+
+enum { TENSORS = 64, PARTS = 12, MAPS = 729 };
+
+typedef struct parts {
+  char path[TENSORS][80];
+  const void *owner[TENSORS];
+  const situ_storage *storage[TENSORS];
+  int part[TENSORS], tensors, parts;
+} parts;
+
+static situ_status add_tensor(const situ_nn_visit *at, void *payload) {
+  parts *p = payload;
+  const int n = p->tensors++;
+  assert_true(n < TENSORS);
+  (void)snprintf(p->path[n], sizeof p->path[n], "%s", at->path);
+  p->owner[n] = at->module;
+  p->storage[n] = situ_desc(at->tensor)->storage;
+  p->part[n] = n;
+  for (int again = 0; again < 2; again++)
+    for (int i = 0; i < n; i++)
+      for (int k = 0; k < n && (p->owner[i] == p->owner[n] || p->storage[i] == p->storage[n]); k++)
+        if (p->part[k] == p->part[i] || p->part[k] == p->part[n]) p->part[k] = p->part[n] = p->part[i];
+  return SITU_OK;
+}
+
+static parts parts_of(situ_nn_module *m) {
+  parts p = { .tensors = 0 };
+  int number[TENSORS];
+  expect_ok(situ_nn_walk(m, SITU_NN_VISIT_TENSORS, add_tensor, &p));
+  for (int i = 0; i < p.tensors; i++) number[i] = p.part[i] == i ? p.parts++ : -1;
+  for (int i = 0; i < p.tensors; i++) {
+    int root = p.part[i];
+    while (p.part[root] != root && number[root] < 0) root = p.part[root];
+    p.part[i] = number[root];
+  }
+  return p;
+}
+
+/* A map, what it copies and what it needs. */
+typedef struct outcome {
+  uint64_t bytes, peak[SIMS];
+} outcome;
+
+static outcome try_map(subject *s, const parts *p, const int device[PARTS]) {
+  char map[TENSORS * 90] = "";
+  situ_setting before;
+  situ_place_report r;
+  situ_scope scope;
+  outcome o = { .bytes = 0 };
+  const situ_place_check_options run = run_of(s);
+  for (int i = 0; i < p->tensors; i++) {
+    const size_t length = strlen(map);
+    (void)snprintf(map + length, sizeof map - length, "%s%s=sim:%d", i ? "," : "", p->path[i], device[p->part[i]]);
+  }
+  expect_ok(situ_nn_to_map(s->module, map));
+  if (s->optim) situ_scope_begin(&scope);
+  else situ_scope_begin_no_grad(&scope);
+  begin_copying(&before);
+  expect_ok(situ_place_check(s->module, s->in, &run, &r));
+  situ_policy_end(&before);
+  assert_int_equal(r.mistakes, 0);
+  for (int64_t i = 0; i < r.edge_count; i++) o.bytes += r.edges[i].bytes;
+  for (int i = 0; i < SIMS; i++) o.peak[i] = peak_on(&r, i);
+  situ_place_report_free(&r);
+  expect_ok(situ_scope_end(&scope));
+  expect_ok(situ_nn_to(s->module, situ_dev("cpu")));
+  return o;
+}
+
+/* Returns how many maps there are; 0: too many. */
+static int try_all_maps(subject *s, outcome all[MAPS]) {
+  const parts p = parts_of(s->module);
+  int count = 1;
+  for (int i = 0; i < p.parts; i++)
+    if ((count *= SIMS) > MAPS) return 0;
+  for (int k = 0; k < count; k++) {
+    int device[PARTS], rest = k;
+    for (int i = 0; i < p.parts; i++, rest /= SIMS) device[i] = rest % SIMS;
+    all[k] = try_map(s, &p, device);
+  }
+  return count;
+}
+
+static bool keeps(const outcome *o, const uint64_t bytes[SIMS]) {
+  bool good = true;
+  for (int i = 0; i < SIMS; i++) good = good && o->peak[i] <= bytes[i];
+  return good;
+}
+
+static uint64_t fewest_bytes(const outcome *all, int count, const uint64_t bytes[SIMS]) {
+  uint64_t least = UINT64_MAX;
+  for (int k = 0; k < count; k++)
+    if (keeps(&all[k], bytes) && all[k].bytes < least) least = all[k].bytes;
+  return least;
+}
+
+/* ---- 30 models, 20 limits each ---- */
+
+typedef struct tally {
+  int fitted, spread, refused, compared;
+} tally;
+
+static void try_limits(subject *s, const outcome *all, int maps, uint64_t alone, tally *sum) {
+  uint64_t bytes[SIMS];
+  situ_place_layout l;
+  for (int i = 0; i < SIMS; i++) bytes[i] = alone / 3 + upto(alone * 2 / 3);
+  const situ_status status = fit(s, bytes, SIMS, &l);
+  const uint64_t least = fewest_bytes(all, maps, bytes);
+  if (getenv("SITU_TABLE")) {
+    print_message("%-28s %-9s", s->kind->name, s->mode->name);
+    for (int i = 0; i < SIMS; i++)
+      print_message(" %8llu/%8llu", (unsigned long long)peak_on(&l.check, i), (unsigned long long)bytes[i]);
+    print_message(" %8llu B, %3lld runs %s\n", (unsigned long long)l.bytes, (long long)l.runs, l.map ? l.map : "-");
+  }
+  if (maps && least != (l.map ? l.bytes : UINT64_MAX))
+    for (int k = 0; k < maps; k++)
+      if (all[k].bytes == least && keeps(&all[k], bytes))
+        fail_msg("%s, %s: %s copies %llu B; map %d (of base 3) %llu", s->kind->name, s->mode->name,
+                 l.map ? l.map : "no map", (unsigned long long)l.bytes, k, (unsigned long long)least);
+  sum->compared += maps > 0;
+  if (status != SITU_OK) {
+    assert_int_equal(status, SITU_E_NOMEM);
+    assert_non_null(strstr(situ_error_message(), "lack"));
+    assert_non_null(strstr(situ_error_message(), "largest: "));
+    situ_error_clear();
+    sum->refused++;
+    return;
+  }
+  for (int i = 0; i < SIMS; i++) assert_true(peak_on(&l.check, i) <= bytes[i]);
+  assert_true(l.best);
+  sum->fitted++;
+  sum->spread += l.bytes > 0;
+  expect_it_runs(s, &l);
+  situ_place_layout_free(&l);
+}
+
+/* placement: I2 */
+static void no_run_exceeds_a_limit_and_no_map_copies_less(void **state) {
+  (void)state;
+  enum { LIMITS = 20 };
+  static outcome all[MAPS];
+  tally sum = { 0 };
+  seed = 1;
+  for (const struct kind *k = kinds; k < kinds + KINDS; k++) {
+    situ_scope scope;
+    situ_scope_begin(&scope);
+    subject s = subject_of(k, &modes[(k - kinds) % MODES]);
+    situ_place_layout l;
+    const uint64_t most[SIMS] = { 0 };
+    expect_ok(fit(&s, most, SIMS, &l));
+    assert_string_equal(l.map, "*=sim:0");
+    assert_int_equal(l.bytes, 0);
+    const uint64_t alone = peak_on(&l.check, 0);
+    expect_it_runs(&s, &l);
+    situ_place_layout_free(&l);
+    const int maps = try_all_maps(&s, all);
+    for (int i = 0; i < LIMITS; i++) try_limits(&s, all, maps, alone, &sum);
+    free_subject(&s);
+    expect_ok(situ_scope_end(&scope));
+  }
+  print_message("%d of %d limits fitted, %d on several devices, %d were compared with all maps\n", sum.fitted,
+                KINDS * LIMITS, sum.spread, sum.compared);
+  assert_true(sum.spread > KINDS * LIMITS / 4 && sum.compared > KINDS * LIMITS / 2);
+}
+
+static int begin(void **state) {
+  const int failed = pair_begin(state);
+  return failed | (situ_sim_create(SIMS) != SITU_OK);
+}
+#define FIT_TEST(name) cmocka_unit_test_setup_teardown(name, begin, pair_end)
+
+int main(void) {
+  const struct CMUnitTest tests[] = { FIT_TEST(no_run_exceeds_a_limit_and_no_map_copies_less) };
+  return cmocka_run_group_tests_name("place/fit/limits", tests, NULL, NULL);
+}
