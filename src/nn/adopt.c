@@ -85,10 +85,10 @@ static bool move(const char *op, const situ_move_request *list, int64_t count) {
   return good;
 }
 
-/* The one device of a finished module, unless it is meta; {0} if it has none or several. */
+/* The one device of a finished module, unless it is meta; {0} if it has none or several, or computes elsewhere. */
 static situ_device place_of(situ_nn_module *m) {
   survey s = { .home = situ_nn_home(m) };
-  if (m->build || !s.home.kind || s.home.kind == SITU_META) return (situ_device){ 0 };
+  if (m->build || !s.home.kind || s.home.kind == SITU_META || m->computes_on.kind) return (situ_device){ 0 };
   return walk(m, &s) && s.count == 0 ? s.home : (situ_device){ 0 };
 }
 

@@ -14,7 +14,7 @@
 
 static situ_status keep_home(situ__move_requests *w, situ_nn_module *m, situ_device device) {
   if (!situ__grow(w->op, &w->home, &w->home_capacity, sizeof *w->home, w->homes + 1)) return situ_error();
-  w->home[w->homes++] = (struct situ__home){ m, device, situ_nn_home(m), { 0 } };
+  w->home[w->homes++] = (struct situ__home){ m, device, m->computes_on, situ_nn_home(m), { 0 } };
   return SITU_OK;
 }
 
@@ -240,7 +240,10 @@ static situ_status go_back(situ__move_requests *w) {
   situ_move_plan *moving = situ__move_requests_plan(w);
   const situ_status status = moving ? situ_move_plan_run(moving, false) : situ_error();
   if (status != SITU_OK && w->failed_hook >= 0) unsettle(w);
-  for (int64_t i = 0; status == SITU_OK && i < w->homes; i++) w->home[i].module->home = w->home[i].device;
+  for (int64_t i = 0; status == SITU_OK && i < w->homes; i++) {
+    w->home[i].module->home = w->home[i].device;
+    w->home[i].module->computes_on = w->home[i].computes_on;
+  }
   situ_move_plan_free(moving);
   return status;
 }

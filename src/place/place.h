@@ -34,7 +34,7 @@ typedef struct situ__move_requests {
   int64_t count, capacity;
   struct situ__home {
     situ_nn_module *module;
-    situ_device device;
+    situ_device device, computes_on;
     situ_device from, to; /* where it was, and is, for its hooks */
   } * home;               /* and a home for each module */
   int64_t homes, home_capacity;

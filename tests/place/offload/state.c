@@ -28,17 +28,25 @@ static void the_state_is_seen(void **state) {
   situ_nn_free(m);
 }
 
+/* And the peak that it states is enough. */
 static void a_check_knows_what_is_copied(void **state) {
   (void)state;
   situ_nn_module *m = offloaded(large());
-  situ_tree *in = SITU_TREE(input_of(&large_kind));
+  situ_tensor *x = input_of(&large_kind);
+  situ_tree *in = SITU_TREE(x);
   situ_place_report r;
+  uint64_t peak = 0;
   expect_ok(situ_place_check(m, in, NULL, &r));
   assert_true(r.finished && !r.mistakes);
   for (int64_t i = 0; i < r.load_count; i++)
-    if (situ_device_equal(r.loads[i].device, there())) assert_true(r.loads[i].peak < bytes_of(m) / 4);
+    if (situ_device_equal(r.loads[i].device, there())) peak = r.loads[i].peak;
   situ_place_report_free(&r);
   situ_tree_free(in);
+  assert_true(peak && peak < bytes_of(m) / 4);
+  expect_ok(situ_empty_cache(there()));
+  expect_ok(situ_sim_budget(there().index, peak));
+  expect_ok(situ_backward(situ_sum(situ_nn_forward(m, x), NULL), NULL));
+  expect_ok(situ_sim_reset(there().index));
   situ_nn_free(m);
 }
 
@@ -75,6 +83,25 @@ static void ledgers(void **state) {
 }
 
 /* ---- begin and end ---- */
+
+static situ_status compute_there(void *payload) {
+  return situ_nn_forward(payload, input_of(&large_kind)) ? SITU_OK : situ_error();
+}
+
+static void what_does_not_end_it(void **state) {
+  (void)state;
+  situ_nn_module *m = offloaded(SEQ(LIN(32, 16), LIN(16, 4))), *empty = offloaded(situ_nn_sequential_of(0, NULL));
+  expect_ok(situ_nn_to_during(m, there(), compute_there, m));
+  assert_true(situ_device_equal(situ_nn_offloaded_to(m), there()));
+  expect_ok(situ_nn_to_dtype(m, SITU_F64));
+  assert_true(situ_device_equal(situ_nn_offloaded_to(m), there()));
+  expect_on(situ_nn_get_tensor(m, "0.weight"), situ_dev("cpu"));
+  situ_nn_append(empty, LIN(32, 4));
+  expect_on(situ_nn_get_tensor(empty, "0.weight"), situ_dev("cpu"));
+  expect_ok(compute_there(empty));
+  situ_nn_free(m);
+  situ_nn_free(empty);
+}
 
 static void what_ends_it(void **state) {
   (void)state;
@@ -213,10 +240,15 @@ static void a_module_gives_its_memory_back_and_comes_again(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    PAIR_TEST(the_state_is_seen), PAIR_TEST(a_check_knows_what_is_copied),
-    PAIR_TEST(ledgers),           PAIR_TEST(what_ends_it),
-    PAIR_TEST(what_is_refused),   PAIR_TEST(from_a_mapped_file),
-    PAIR_TEST(from_a_recipe),     PAIR_TEST(a_module_gives_its_memory_back_and_comes_again),
+    PAIR_TEST(the_state_is_seen),
+    PAIR_TEST(a_check_knows_what_is_copied),
+    PAIR_TEST(ledgers),
+    PAIR_TEST(what_does_not_end_it),
+    PAIR_TEST(what_ends_it),
+    PAIR_TEST(what_is_refused),
+    PAIR_TEST(from_a_mapped_file),
+    PAIR_TEST(from_a_recipe),
+    PAIR_TEST(a_module_gives_its_memory_back_and_comes_again),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
