@@ -74,6 +74,24 @@ static bool is_clean(show *s, int r) {
   return length >= 0 && (!length || has(s->text[r], "no finding"));
 }
 
+/* A preflight weighs this rank's part of each parameter, and tells that its peak is without steps of parts. */
+static bool is_weighed(show *s, int r) {
+  situ_placement p;
+  situ_place_report report;
+  situ_optim *const optim = situ_dist_zero_optim(s->zero[r]);
+  const situ_place_check_options training = { .optims = &optim, .optim_count = 1 };
+  situ_tree *in = SITU_TREE(situ_ones(dist_kinds[0].input, NULL));
+  const bool checked =
+      situ_place_of(s->model[r], &p) == SITU_OK && situ_place_check(s->model[r], in, &training, &report) == SITU_OK;
+  situ_tree_free(in);
+  if (!checked) return false;
+  const bool weighed = report.load_count == 1 && report.loads[0].parameters == p.bytes && report.mistakes == 0;
+  const bool told =
+      situ_place_report_to_string(&report, s->text[r], WORDS) > 0 && has(s->text[r], "has parts of ranks");
+  situ_place_report_free(&report);
+  return told && (weighed || has("the weight of the parameters", "-"));
+}
+
 /* part: of 0.weight. */
 static bool shows(show *s, int r, const char *part) {
   char *text = s->text[r], title[64];
@@ -101,7 +119,7 @@ static void show_rank(world_rank *self) {
   const int r = self->rank, size = self->size;
   char part[32];
   situ_snapshot *all = NULL;
-  MUST(divide(s, self) && is_clean(s, r));
+  MUST(divide(s, self) && is_clean(s, r) && (!s->stage || is_weighed(s, r)));
   if (s->stage == 1 || s->stage == 2) goto out;
   if (!s->stage) (void)snprintf(part, sizeof part, "[%d:%d,:]", 16 * r / size, 16 * (r + 1) / size);
   else MUST(name_part(s->zero[r], part, sizeof part));

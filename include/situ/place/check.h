@@ -74,7 +74,8 @@ typedef struct situ_place_check_options {
   /** The optimisers that train the module, for the peak of training: where backward is checked and nothing is wrong,
       two steps of forward, loss, backward, step and zero_grad are run on a copy. Gradients that exist are added to,
       as those of several batches are. A note says if they cannot be: of
-      LBFGS, whose steps follow from values, and of a module that cannot be copied. */
+      LBFGS, whose steps follow from values, of an optimiser that ranks have in parts, and of a module that cannot be
+      copied. */
   situ_optim *const *optims;
   int64_t optim_count;
   /** The loss of these steps, made of forward's result; NULL: the sum of all results. */

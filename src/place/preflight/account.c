@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "place/preflight/check.h"
 #include "situ/sys/optimizer.h"
+#include "situ/sys/part.h"
 
 static situ_status add_result(const char *path, situ_tensor *t, void *payload) {
   situ_tensor **sum = payload;
@@ -26,7 +27,21 @@ typedef struct training {
   const situ_place_check_options *options;
   const situ_tree *inputs;
   situ_optim **optim; /* copies, for the parameters of the clone */
+  bool parts;         /* of ranks: an optimiser has some */
 } training;
+
+/* An optimiser that ranks have in parts (ZeRO) steps views of the parameters, or what follows them. */
+static bool steps_parts(const situ_optim *o, const situ_tree *parameters) {
+  const char *name;
+  situ_tensor *first = situ_optim_count(o) > 0 ? situ_optim_param(o, 0, &name) : NULL;
+  bool parts = false;
+  for (int64_t i = 0; first && i < situ_tree_count(parameters); i++) {
+    situ_tensor *t = situ_tree_tensor_at(parameters, i);
+    if (t == first) return false;
+    parts = parts || situ_part_of(t, NULL) || situ_shares_storage(t, first);
+  }
+  return parts;
+}
 
 static bool make_optims(training *t, const situ_nn_module *original) {
   const int64_t count = t->options->optim_count;
@@ -34,11 +49,12 @@ static bool make_optims(training *t, const situ_nn_module *original) {
   situ_tree *from = situ_nn_parameters((situ_nn_module *)original), *to = situ_nn_parameters(t->module);
   t->optim = situ__calloc((size_t)count + 1, sizeof *t->optim);
   bool good = from && to && t->optim;
-  for (int64_t i = 0; i < count && good; i++)
+  for (int64_t i = 0; i < count && good; i++) t->parts = t->parts || steps_parts(t->options->optims[i], from);
+  for (int64_t i = 0; i < count && good && !t->parts; i++)
     good = (t->optim[i] = situ_optim_twin(t->options->optims[i], from, to)) != NULL;
   situ_tree_free(from);
   situ_tree_free(to);
-  return good;
+  return good && !t->parts;
 }
 
 static situ_status has_gradient(const situ_nn_visit *at, void *payload) {
@@ -84,12 +100,14 @@ static void run_steps(situ__preflight *p, training *t, const situ_nn_module *ori
   for (int64_t i = 0; t->optim && i < count; i++) situ_optim_free(t->optim[i]);
   situ__free(t->optim);
   situ_dry_tell(&p->dry);
-  if (!good) note_unknown(p, count, "a step here needs values");
+  if (!good)
+    note_unknown(p, count,
+                 t->parts ? "an optimiser has parts of ranks, which take no steps here" : "a step here needs values");
 }
 
 void situ__preflight_train(situ__preflight *p, situ_nn_module *clone, const situ__trial *trial,
                            const situ_tree *inputs) {
-  training t = { clone, trial->options, inputs, NULL };
+  training t = { clone, trial->options, inputs, NULL, false };
   if (clone == trial->module) note_unknown(p, t.options->optim_count, "a module here cannot be copied");
   else run_steps(p, &t, trial->module);
 }
