@@ -52,6 +52,7 @@ typedef struct situ_profile_event {
   double begin;          /**< seconds since situ_profile_begin */
   double seconds;
   uint64_t bytes;    /**< of the operands and results, each once; a broadcast operand counts what it has in memory */
+  uint64_t used;     /**< bytes that live storages hold on `device` at its end, of all threads */
   double operations; /**< of products, convolutions, attention, Fourier transforms: multiplications and additions; of
                           other work: elements of the largest operand; 0 for copies and linear algebra */
 } situ_profile_event;
@@ -89,8 +90,8 @@ SITU_API int64_t situ_profile_key_averages(const situ_profile *profile, situ_pro
 SITU_API int64_t situ_profile_to_string(const situ_profile *profile, char *buffer, size_t size);
 /** Prints the text of situ_profile_to_string to stdout. */
 SITU_API void situ_profile_print(const situ_profile *profile);
-/** The events in Chrome's trace format, which chrome://tracing and ui.perfetto.dev show: modules inside each other, and
-    a track for each device. Written as by situ_profile_to_string. */
+/** The events in Chrome's trace format, which chrome://tracing and ui.perfetto.dev show: modules inside each other, a
+    track for each device, and the memory that is in use there. Written as by situ_profile_to_string. */
 SITU_API int64_t situ_profile_json(const situ_profile *profile, char *buffer, size_t size);
 /** Writes the text of situ_profile_json to a file, which is replaced as a whole. */
 SITU_API SITU_CHECKED situ_status situ_profile_export_chrome_trace(const situ_profile *profile, const char *path);

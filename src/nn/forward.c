@@ -162,14 +162,14 @@ static situ_status escape(const char *path, situ_tensor *t, void *payload) {
 }
 
 /* Tells who watches of an outermost call. */
-static inline void tell_call(situ_nn_module *m, situ_tensor *x, const situ_tree *inputs, const void *kwargs) {
-  if (__builtin_expect(situ__watching != NULL, 0) && !situ__nn_running)
-    situ__watching->called(m, kwargs ? NULL : x, kwargs ? NULL : inputs);
+static SITU_COLD __attribute__((noinline)) void tell_call(situ_nn_module *m, situ_tensor *x, const situ_tree *inputs,
+                                                          const void *kwargs) {
+  if (!situ__nn_running) situ__watching->called(m, kwargs ? NULL : x, kwargs ? NULL : inputs);
 }
 
 static situ_tree *call(situ_nn_module *m, const situ_tree *inputs, const void *kwargs, void *site) {
   if (!situ__nn_given("nn_call", "module", m) || !situ__valid("nn_call", "inputs", inputs, SITU__A_TREE)) return NULL;
-  tell_call(m, NULL, inputs, kwargs);
+  if (__builtin_expect(situ__watching != NULL, 0)) tell_call(m, NULL, inputs, kwargs);
   frame f;
   if (!enter(&f, m, NULL, inputs, site, true)) return NULL;
   situ_tree *out = run_hooked(m, inputs, kwargs);
@@ -204,7 +204,7 @@ static inline situ_tensor *forward(situ_nn_module *m, situ_tensor *x, const void
            NULL;
   if (__atomic_load_n(&m->hooks, __ATOMIC_ACQUIRE) || !is_of_one_tensor(type) || m->parametrized || m->computes_on.kind)
     return call_for_tensor(m, situ_tree_tensor(x), kwargs, site);
-  tell_call(m, x, NULL, kwargs);
+  if (__builtin_expect(situ__watching != NULL, 0)) tell_call(m, x, NULL, kwargs);
   frame f;
   if (!enter(&f, m, x, NULL, site, !type->single_op)) return NULL;
   situ_tensor *y = run_forward(type, m, x, kwargs);

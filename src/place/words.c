@@ -14,7 +14,8 @@
 const char *situ__place_role(situ_place_role role) {
   static const char *const word[SITU_PLACE_ROLES] = {
     [SITU_PLACE_MODULE] = "module",       [SITU_PLACE_PARAMETER] = "parameter", [SITU_PLACE_BUFFER] = "buffer",
-    [SITU_PLACE_TRANSIENT] = "transient", [SITU_PLACE_TENSOR] = "tensor",
+    [SITU_PLACE_TRANSIENT] = "transient", [SITU_PLACE_TENSOR] = "tensor",       [SITU_PLACE_GRAD] = "gradient",
+    [SITU_PLACE_STATE] = "state",         [SITU_PLACE_PLAIN] = "plain",
   };
   return word[role];
 }

@@ -203,6 +203,32 @@ static void copies_are_those_of_the_ledger(void **state) {
   situ_profile_free(p);
 }
 
+/* placement: J7 */
+static void memory_is_told_after_each_event(void **state) {
+  (void)state;
+  const situ_options options = { .device = there() };
+  enum { LARGE = 1 << 18 };
+  char text[8192];
+  expect_ok(situ_profile_begin(NULL));
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  assert_non_null(situ_ones(SITU_SHAPE(3), &options));
+  situ_tensor *large = situ_ones(SITU_SHAPE(LARGE), &options);
+  assert_non_null(large);
+  expect_ok(situ_scope_end(&scope));
+  assert_non_null(situ_ones(SITU_SHAPE(3), &options));
+  situ_profile *p = situ_profile_end();
+  situ_profile_event e[MOST];
+  assert_int_equal(events_of(p, e), 3);
+  assert_int_equal(e[1].used - e[0].used, 4 * LARGE);
+  assert_int_equal(e[0].used, e[2].used);
+  assert_in_range(situ_profile_json(p, text, sizeof text), 1, sizeof text - 1);
+  const char *counter = strstr(text, "{\"ph\": \"C\", \"name\": \"memory of ");
+  assert_non_null(counter);
+  assert_non_null(strstr(counter, "\"args\": {\"bytes\": "));
+  situ_profile_free(p);
+}
+
 static void a_replay_is_one_event(void **state) {
   (void)state;
   situ_nn_module *m = model();
@@ -360,6 +386,7 @@ int main(void) {
     PAIR_TEST(bytes_and_operations),
     PAIR_TEST(algorithms_have_names),
     PAIR_TEST(copies_are_those_of_the_ledger),
+    PAIR_TEST(memory_is_told_after_each_event),
     PAIR_TEST(a_replay_is_one_event),
     PAIR_TEST(launches_are_waited_for),
     PAIR_TEST(other_threads_are_not_in_it),

@@ -5,6 +5,7 @@
 #define SITU_PLACE_DRAW_H
 
 #include "../nn.h"
+#include "../optim.h"
 
 SITU_BEGIN
 
@@ -85,6 +86,9 @@ typedef enum situ_place_role {
   SITU_PLACE_BUFFER,
   SITU_PLACE_TRANSIENT, /**< a non-persistent buffer */
   SITU_PLACE_TENSOR,    /**< of a file, which does not record roles */
+  SITU_PLACE_GRAD,      /**< of a parameter, as the next ones by situ_place_snapshot_with alone */
+  SITU_PLACE_STATE,     /**< of an optimiser */
+  SITU_PLACE_PLAIN,     /**< a tensor that a field of a module shows, and that is not registered */
   SITU_PLACE_ROLES
 } situ_place_role;
 
@@ -104,6 +108,16 @@ typedef struct situ_place_entry {
 
 /** Takes a snapshot of a module; the caller frees it. NULL on error. */
 SITU_API situ_snapshot *situ_place_snapshot(situ_nn_module *m);
+
+/** What a snapshot has beside parameters and buffers. */
+typedef struct situ_snapshot_options {
+  bool gradients;            /**< "fc.weight:grad", behind the parameter */
+  bool plain;                /**< "fc.offset:plain", by the tensor's name; without one by the field: "fc.+192:plain" */
+  situ_optim *const *optims; /**< whose states are in it: "fc.weight:exp_avg"; NULL: none */
+  int64_t optim_count;
+} situ_snapshot_options;
+/** situ_place_snapshot with more than what moves; options may be NULL. */
+SITU_API situ_snapshot *situ_place_snapshot_with(situ_nn_module *m, const situ_snapshot_options *options);
 /** A snapshot from entries (of a file, a plan); the caller frees it. Modules that occur only in paths are added with
     their sums; the entries of one module must be consecutive. */
 SITU_API situ_snapshot *situ_snapshot_of(const situ_place_entry *entries, int64_t count);
@@ -124,6 +138,11 @@ SITU_API SITU_CHECKED situ_status situ_snapshot_svg(const situ_snapshot *snapsho
                                                     const situ_place_svg_options *options);
 /** situ_place_json for a snapshot. */
 SITU_API int64_t situ_snapshot_json(const situ_snapshot *snapshot, char *buffer, size_t size);
+
+/** The tree as a graph for Graphviz (`dot -Tsvg`): modules and tensors, coloured by device, and as dashed arrows the
+    copies, of which there may be none. */
+SITU_API int64_t situ_snapshot_dot(const situ_snapshot *snapshot, const situ_place_edge *edges, int64_t edge_count,
+                                   char *buffer, size_t size);
 
 /** The differences between two snapshots, one line per tensor: "encoder.fc1.weight: cpu -> sim:0", added, removed,
     dtype, shape, role, tied or no longer. Length 0: no differences. */

@@ -34,8 +34,8 @@ double situ__work_operations(const situ_work *work);
 /* ---- what was recorded ---- */
 
 typedef struct situ__event {
-  double begin, end; /* seconds since the profile began */
-  uint64_t bytes;
+  double begin, end;    /* seconds since the profile began */
+  uint64_t bytes, used; /* used: on the device, at its end */
   double operations;
   const char *algorithm; /* or NULL */
   situ_device device, from;

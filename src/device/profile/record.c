@@ -103,6 +103,9 @@ static situ_status end_event(const char *op, situ__event e) {
   e.begin = p->start - p->began, e.end = situ__seconds() - p->began;
   situ__event *kept = status == SITU_OK ? new_event(p) : NULL;
   if (!kept) return status;
+  int64_t used, cached;
+  situ__memory_stats(e.device, &used, &cached);
+  e.used = used > 0 ? (uint64_t)used : 0;
   e.module = situ__profile_module();
   set_names(p, op, &e);
   *kept = e;

@@ -33,6 +33,7 @@ int64_t situ_profile_events(const situ_profile *profile, situ_profile_event *out
                                    .begin = e->begin,
                                    .seconds = situ__event_seconds(e),
                                    .bytes = e->bytes,
+                                   .used = e->used,
                                    .operations = e->operations };
   }
   return profile->count;

@@ -41,6 +41,15 @@ static void add_event(situ__text *text, const situ__event *e) {
   situ__text_add(text, ", \"bytes\": %" PRIu64 ", \"operations\": %.0f}},\n", e->bytes, e->operations);
 }
 
+/* A counter, which viewers draw as an area. */
+static void add_memory(situ__text *text, const situ__event *e) {
+  char name[SITU_DEVICE_NAME_MAX];
+  situ__text_add(text,
+                 "{\"ph\": \"C\", \"name\": \"memory of %s\", \"pid\": 1, \"ts\": %.3f, \"args\": {\"bytes\": %" PRIu64
+                 "}},\n",
+                 situ_device_name(e->device, name), micro(e->end), e->used);
+}
+
 /* ---- modules: events in a row that have the beginning of a path in common are inside one slice ---- */
 
 enum { DEPTH = 64 };
@@ -100,7 +109,10 @@ static void add_trace(situ__text *text, const situ_profile *p) {
   add_name(text, MODULES, "modules");
   add_devices(text, p);
   add_modules(text, p);
-  for (int64_t i = 0; i < p->count; i++) add_event(text, &p->event[i]);
+  for (int64_t i = 0; i < p->count; i++) {
+    add_event(text, &p->event[i]);
+    add_memory(text, &p->event[i]);
+  }
   /* Ends the list, which has commas behind its elements. */
   situ__text_add(text, "{\"ph\": \"M\", \"name\": \"process_name\", \"pid\": 1, \"args\": {\"name\": \"situ\"}}\n]}\n");
 }

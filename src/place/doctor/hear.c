@@ -122,17 +122,24 @@ static unsigned trained_elsewhere(situ_nn_module *m, situ_lint_options options) 
   return untrained == trainable ? 1u << SITU_LINT_UNTRAINED : 0;
 }
 
-/* trained: with all optimisers that the program has. */
+/* All optimisers that the program has. Returns their number. */
+static int list_optims(situ_optim *list[SITU__DOCTOR_OPTIMS]) {
+  situ__doctor *d = &situ__doctor_now;
+  situ__mutex_lock(&d->lock);
+  const int count = d->optims;
+  memcpy(list, d->optim, sizeof d->optim);
+  situ__mutex_unlock(&d->lock);
+  return count;
+}
+
+/* trained: with the optimisers. */
 static void lint(situ_nn_module *m, bool trained, unsigned ignore) {
   situ__doctor *d = &situ__doctor_now;
   situ_lint_options options = { .report = hear_lint, .ignore = ignore };
   const double began = situ__seconds();
   situ_optim *optims[SITU__DOCTOR_OPTIMS];
   if (trained) {
-    situ__mutex_lock(&d->lock);
-    options.optim_count = d->optims;
-    memcpy(optims, d->optim, sizeof optims);
-    situ__mutex_unlock(&d->lock);
+    options.optim_count = list_optims(optims);
     options.optims = optims;
     /* Other models have optimisers, too. */
     if (d->roots > 1) options.ignore |= 1u << SITU_LINT_FOREIGN | trained_elsewhere(m, options);
@@ -202,7 +209,11 @@ static void check(situ__doctor_root *root, const situ_tree *inputs, situ_place_r
 /* ---- pictures ---- */
 
 static void draw(situ__doctor_root *root, const situ_place_report *report) {
-  situ_snapshot *s = situ_place_snapshot(root->module);
+  situ_optim *optims[SITU__DOCTOR_OPTIMS];
+  const situ_snapshot_options all = {
+    .gradients = true, .plain = true, .optims = optims, .optim_count = list_optims(optims)
+  };
+  situ_snapshot *s = situ_place_snapshot_with(root->module, &all);
   const int64_t length = s ? situ_snapshot_to_string(s, NULL, NULL, 0) : 0;
   char *tree = length > 0 ? situ__alloc_uncounted((size_t)length + 1) : NULL;
   situ__text text = { 0 }, map = { 0 };

@@ -54,6 +54,8 @@ int situ__hue(const situ_snapshot *s, int device) {
   return 1 + before % (COLOURS - 1);
 }
 
+const char *situ__colour(int hue) { return colours[hue].area; }
+
 static void put_colours(situ__text *t, int used, bool dark) {
   for (int c = 0; c < COLOURS; c++) {
     const struct colour *at = &colours[c];

@@ -68,6 +68,8 @@ void situ__put_xml(situ__text *text, const char *from);
 void situ__put_rect(situ__text *text, const char *class, situ__rect r, double round);
 /* Colour index of a device, 0 to 7; cpu always has 0. -1 for several devices. */
 int situ__hue(const situ_snapshot *s, int device);
+/* Its area's colour on light pages: "#ccd4dc". */
+const char *situ__colour(int hue);
 void situ__put_style(situ__picture *p);
 
 /* ---- around.c -------------------------------------------------------------------------------- */

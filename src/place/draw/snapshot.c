@@ -13,7 +13,10 @@
 #include "base/map.h"
 #include "base/problem.h"
 #include "situ/blocks.h"
+#include "situ/autograd.h"
 #include "situ/sys/part.h"
+#include "situ/sys/shape.h"
+#include "situ/sys/tensor.h"
 
 /* While a snapshot grows its text moves, so entries store offsets (plus 1; 0: NULL). */
 typedef struct builder {
@@ -23,6 +26,8 @@ typedef struct builder {
   situ__map seen;                      /* storages and modules -> index of the entry, plus 1 */
   int64_t open[SITU__PLACE_DEPTH + 1]; /* the modules that contain the next entry */
   int depth;                           /* their number */
+  const situ_snapshot_options *options;
+  situ__map trained; /* storage -> index of its parameter in all optimisers together, plus 1 */
 } builder;
 
 static const char *keep(builder *b, const char *text) {
@@ -152,46 +157,131 @@ static situ_place_role role_of(const situ_nn_slot *slot) {
                                          : SITU_PLACE_TRANSIENT;
 }
 
+/* Notes that the next entry's storage has been met. */
+static situ_status see(builder *b, const void *key, int64_t number) {
+  if (situ__map_put(&b->seen, key, (void *)(uintptr_t)(number + 1))) return SITU_OK;
+  return situ__no_memory(b->op, sizeof key);
+}
+
+static situ_status add_live_tensor(builder *b, const char *path, situ_place_role role, const situ_tensor *t) {
+  const situ_storage *storage = situ_desc(t)->storage;
+  const situ_block_type blocks = situ_block_type_of(t);
+  situ_part part = { .whole = situ_shape_of(t) };
+  char text[SITU__PLACE_PART];
+  SITU_IGNORE(situ_part_of(t, &part));
+  const int64_t tie = (int64_t)(uintptr_t)situ__map_get(&b->seen, storage) - 1, number = b->s->count;
+  const situ_place_entry entry = { .path = path,
+                                   .role = role,
+                                   .type = blocks ? situ_block_name(blocks) : situ_dtype_name(situ_dtype_of(t)),
+                                   .device = situ_device_of(t),
+                                   .shape = part.whole,
+                                   .bytes = situ__place_bytes(t),
+                                   .part = situ__place_part(t, text) };
+  const situ_status status = add_tensor(b, &entry, tie);
+  return status == SITU_OK && tie < 0 ? see(b, storage, number) : status;
+}
+
+/* ---- what does not move by itself: gradients, states, plain tensors ---- */
+
+static situ_status add_beside(builder *b, const char *path, const char *what, situ_place_role role,
+                              const situ_tensor *t) {
+  situ__text text = { 0 };
+  if (!t) return SITU_OK;
+  situ__text_add(&text, "%s:%s", path, what);
+  const situ_status status =
+      text.failed ? situ__no_memory(b->op, text.capacity) : add_live_tensor(b, text.data, role, t);
+  situ__text_free(&text);
+  return status;
+}
+
+/* The states of the i-th parameter of all optimisers. */
+static situ_status add_states(builder *b, const char *path, int64_t i) {
+  situ_optim *const *o = b->options->optims;
+  situ_status status = SITU_OK;
+  for (; i >= situ_optim_count(*o); o++) i -= situ_optim_count(*o);
+  for (int k = 0; k < SITU_OPTIM_STATES && status == SITU_OK; k++) {
+    const char *name = "";
+    const situ_tensor *t = situ_optim_state(*o, i, k, &name);
+    status = add_beside(b, path, name, SITU_PLACE_STATE, t);
+  }
+  return status;
+}
+
+static situ_status add_company(builder *b, const char *path, const situ_tensor *t) {
+  const int64_t i = (int64_t)(uintptr_t)situ__map_get(&b->trained, situ_desc(t)->storage) - 1;
+  const situ_status status =
+      b->options->gradients ? add_beside(b, path, "grad", SITU_PLACE_GRAD, situ_grad(t)) : SITU_OK;
+  return status == SITU_OK && i >= 0 ? add_states(b, path, i) : status;
+}
+
+/* The fields of a module's struct. */
+static situ_status add_plain(builder *b, const char *path, const situ_nn_module *m) {
+  situ_status status = SITU_OK;
+  char name[64];
+  for (size_t at = sizeof *m; at + sizeof(void *) <= m->type->size && status == SITU_OK; at += sizeof(void *)) {
+    const situ_tensor *t = *(situ_tensor *const *)(const void *)((const char *)m + at);
+    if ((uintptr_t)t < 4096 || (uintptr_t)t >> 56 || !situ_is_tensor(t) || situ_is_registered(t)) continue;
+    (void)snprintf(name, sizeof name, "%s", situ_name(t));
+    if (!*name) (void)snprintf(name, sizeof name, "+%zu", at);
+    situ__text text = { 0 };
+    situ__text_add(&text, "%s%s%s", path, *path ? "." : "", name);
+    status =
+        text.failed ? situ__no_memory(b->op, text.capacity) : add_beside(b, text.data, "plain", SITU_PLACE_PLAIN, t);
+    situ__text_free(&text);
+  }
+  return status;
+}
+
+/* Finds whose states a snapshot shows. Returns false after recording an error. */
+static bool note_trained(builder *b) {
+  int64_t number = 0;
+  if (b->options->optim_count > 0 && !b->options->optims) return situ__null(b->op, "options->optims"), false;
+  for (int64_t k = 0; k < b->options->optim_count; k++) {
+    if (!situ__valid(b->op, "options->optims", b->options->optims[k], SITU__AN_OPTIMISER)) return false;
+    for (int64_t i = 0; i < situ_optim_count(b->options->optims[k]); i++) {
+      const situ_tensor *t = situ_optim_param(b->options->optims[k], i, NULL);
+      if (!situ__map_put(&b->trained, situ_desc(t)->storage, (void *)(uintptr_t)++number))
+        return situ__no_memory(b->op, sizeof t), false;
+    }
+  }
+  return true;
+}
+
 static situ_status visit(const situ_nn_visit *at, void *payload) {
   builder *b = payload;
   if (at->leaving) {
     close_to(b, at->depth);
     return SITU_OK;
   }
-  const void *key = at->tensor ? (const void *)situ_desc(at->tensor)->storage : at->module;
-  int64_t tie = (int64_t)(uintptr_t)situ__map_get(&b->seen, key) - 1, number = b->s->count;
-  situ_status status = SITU_OK;
   if (at->tensor) {
-    situ_part part = { .whole = situ_shape_of(at->tensor) };
-    char text[SITU__PLACE_PART];
-    SITU_IGNORE(situ_part_of(at->tensor, &part));
-    const situ_block_type blocks = situ_block_type_of(at->tensor);
-    const situ_place_entry entry = { .path = at->path,
-                                     .role = role_of(at->slot),
-                                     .type =
-                                         blocks ? situ_block_name(blocks) : situ_dtype_name(situ_dtype_of(at->tensor)),
-                                     .device = situ_device_of(at->tensor),
-                                     .shape = part.whole,
-                                     .bytes = situ__place_bytes(at->tensor),
-                                     .part = situ__place_part(at->tensor, text) };
-    status = add_tensor(b, &entry, tie);
-  } else {
-    situ__snapshot_node *node = append_entry(b, at->path, SITU_PLACE_MODULE, at->module->type->name);
-    if (!node) return situ_error();
-    node->tie = tie;
-    node->entry.device = situ_nn_offloaded_to(at->module);
+    const bool tied = situ__map_get(&b->seen, situ_desc(at->tensor)->storage);
+    const situ_status status = add_live_tensor(b, at->path, role_of(at->slot), at->tensor);
+    return status == SITU_OK && !tied ? add_company(b, at->path, at->tensor) : status;
   }
-  if (status == SITU_OK && tie < 0 && !situ__map_put(&b->seen, key, (void *)(uintptr_t)(number + 1)))
-    status = situ__no_memory(b->op, sizeof key);
-  return status;
+  const int64_t tie = (int64_t)(uintptr_t)situ__map_get(&b->seen, at->module) - 1, number = b->s->count;
+  situ__snapshot_node *node = append_entry(b, at->path, SITU_PLACE_MODULE, at->module->type->name);
+  if (!node) return situ_error();
+  node->tie = tie;
+  node->entry.device = situ_nn_offloaded_to(at->module);
+  if (tie >= 0) return SITU_OK;
+  const situ_status status = see(b, at->module, number);
+  return status == SITU_OK && b->options->plain ? add_plain(b, at->path, at->module) : status;
 }
 
-situ_snapshot *situ_place_snapshot(situ_nn_module *m) {
+situ_snapshot *situ_place_snapshot_with(situ_nn_module *m, const situ_snapshot_options *options) {
   builder b;
+  const situ_snapshot_options none = { 0 };
   if (!situ__valid("place_snapshot", "module", m, SITU__A_MODULE)) return NULL;
   if (!begin(&b, "place_snapshot")) return NULL;
-  return finish(&b, situ_nn_walk(m, SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_MODULES | SITU_NN_VISIT_LEAVE, visit, &b));
+  b.options = options ? options : &none;
+  const situ_status status =
+      note_trained(&b) ? situ_nn_walk(m, SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_MODULES | SITU_NN_VISIT_LEAVE, visit, &b)
+                       : situ_error();
+  situ__map_free(&b.trained);
+  return finish(&b, status);
 }
+
+situ_snapshot *situ_place_snapshot(situ_nn_module *m) { return situ_place_snapshot_with(m, NULL); }
 
 /* ---- from a list of entries ------------------------------------------------------------------ */
 
