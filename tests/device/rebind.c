@@ -169,7 +169,7 @@ static void the_memory_is_looked_at(void **state) {
   expect_exact(b, SITU_SHAPE(3), -4, -4, -4);
   expect_ok(situ_to_(empty, situ_dev(there().kind == SITU_CPU ? "meta" : "cpu")));
   assert_int_equal(situ_graph_replay(g), SITU_E_STATE);
-  expect_error(SITU_E_STATE, "graph_replay", "record it");
+  expect_error(SITU_E_STATE, "graph_replay", "has moved since it was bound to the graph");
   situ_graph_free(g);
 }
 

@@ -374,10 +374,14 @@ static situ_status build_stale(const char *op, situ_graph *g) {
 static situ_status check_slots(const char *op, const situ_graph *g) {
   for (const situ__graph_slot *s = g->slots; s; s = s->next) {
     situ__described d = { "a tensor", "" };
-    if (s->storage->data != s->data || !situ_device_equal(s->storage->device, g->device))
-      return report_moved(op, g, s->storage);
-    if (s->written || !(s->storage->flags & SITU_STORAGE_UNWRITTEN)) continue;
+    const bool moved = s->storage->data != s->data || !situ_device_equal(s->storage->device, g->device);
+    if (!moved && (s->written || !(s->storage->flags & SITU_STORAGE_UNWRITTEN))) continue;
     situ__device_up.describe_storage(s->storage, &d);
+    if (moved)
+      return situ__fail(SITU_E_STATE, op,
+                        "%s%s has moved since it was bound to the graph (situ_graph_rebind); bind it "
+                        "again, or another one there",
+                        d.what, d.where);
     return situ__fail(SITU_E_STATE, op, "%s%s has no values yet, and the graph reads it; write them first", d.what,
                       d.where);
   }

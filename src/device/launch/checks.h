@@ -20,7 +20,7 @@ static inline bool situ__is_flagged(const situ_view_desc *v, uint32_t flags) {
 }
 static inline bool situ__is_unwritten(const situ_view_desc *v) { return situ__is_flagged(v, SITU__UNREADABLE); }
 static inline bool situ__is_unwritable(const situ_view_desc *v) { return situ__is_flagged(v, SITU__UNWRITABLE); }
-static inline bool situ__is_sample(const situ_view_desc *v) { return v->storage->flags & SITU__STORAGE_NOWHERE; }
+static inline bool situ__is_sample(const situ_view_desc *v) { return situ__is_flagged(v, SITU__STORAGE_NOWHERE); }
 
 /* Kernels may assume at least one element to write. An optimiser's step has a list instead of outputs. */
 static inline bool situ__writes_nothing(const situ_work *work) {

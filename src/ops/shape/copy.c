@@ -196,8 +196,8 @@ static bool to_infer(situ_call *c) {
   const to_params *p = c->params;
   const situ_view_desc *x = situ__desc(c->in[0]);
   situ_infer_like(c);
-  if (x->numel && x->storage->flags & SITU_STORAGE_UNWRITTEN && p->to.kind != SITU_META)
-    return situ__refuse_unwritten(c->op->name, x->storage), false;
+  const bool unwritten = __atomic_load_n(&x->storage->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN;
+  if (x->numel && unwritten && p->to.kind != SITU_META) return situ__refuse_unwritten(c->op->name, x->storage), false;
   if (c->device.kind == SITU_META && x->numel && !situ__recipe_has(x->storage))
     return situ_refuse(
         c, SITU_E_STATE,
