@@ -75,11 +75,37 @@ def kept():
     yield "in_place", in_place, [TINY], [TINY * 3]
 
 
+    one, other = PAIRS[0].clone(), PAIRS[1].clone()
+    yield "formulas", lambda a, b: (
+        torch.hypot(a, b), torch.xlogy(a, b), torch.xlogy(a, 2.5), torch.copysign(a, b), torch.logaddexp(a, b),
+        torch.heaviside(a, b), torch.fmax(a, b), torch.fmin(a, b), a.nan_to_num(), a.nan_to_num(1.5, 2, -3), a.isclose(b),
+        a.isclose(b, equal_nan=True), a.frac(), F.smooth_l1_loss(a, b, reduction="none"), torch.lerp(a, b, b),
+        F.huber_loss(a, b, reduction="none", delta=2), a.double().atan(), torch.atan2(a.double(), b.double())), [one, other], [
+        other, one]
+    yield "losses", lambda a, b: (F.mse_loss(a, b), F.l1_loss(a, b, reduction="sum"), F.smooth_l1_loss(a, b, beta=0.5),
+                                  F.huber_loss(a, b), torch.cdist(a, b), torch.cdist(a, b, p=1), torch.cdist(a, b, p=INF),
+                                  F.glu(torch.cat([a, b], 1))), [some, some.flip(0)], [some * 2, some]
+    yield "powers", lambda x, e, u: (
+        2**e, x**e, x**0, x << 2, x >> 1, x & 6, x | 1, x ^ 3, torch.remainder(7, x.clamp(min=1)), x.floor_divide(3),
+        u * u, u.clone().add_(200), u // 3, u << 1), [
+        INTEGER, torch.tensor([0, 1, 2, 3, 9, 40, -1, -2]), INTEGER.abs().to(torch.uint8) * 30], [
+        INTEGER.flip(0), torch.tensor([5, 1, 62, 0, 4, 4, 7, 2]), INTEGER.abs().to(torch.uint8)]
+    rows = torch.stack([REAL[:6], REAL[6:12], REAL[2:8], REAL[10:16]])
+    yield "up_to_each", lambda x, i: (*x.cummax(0), *x.cummin(1), x[0, 2:6].cumprod(0), *i.cummax(0), *i.cummin(0), i.cumprod(0)), [
+        rows, INTEGER], [rows.flip(0, 1), INTEGER.flip(0)]
+    yield "some_elements", lambda x, i: (
+        x.masked_select(x > 0), x.nonzero(), x.index_fill(1, i, 2.5), x.count_nonzero(), x.count_nonzero(1),
+        torch.bucketize(x, torch.tensor([-1.0, 0.0, 1.0])), torch.bucketize(x, torch.tensor([-1.0, 0.0, 1.0]), right=True),
+        x.nansum(), x.nansum(1), x.nan_to_num().scatter_reduce(0, torch.zeros_like(x, dtype=torch.int64), x.nan_to_num(), "amax"),
+        torch.linspace(-1, 1, 5), torch.hann_window(6), torch.eye(3, 2)), [some, torch.tensor([0, 2])], [
+        some.masked_fill(some > 2, NAN), torch.tensor([1, 1])]
+
+
 def sized():
     """Programs whose sizes are free, at two sizes."""
     for name in ("size in full", "size in full, half", "size in new_full", "size in full_like", "size as a fill", "size as a factor",
                  "size as a term", "size as a divisor", "roll of few",
-                 "slice to a floored negative", "expand with -1", "expand more with -1", "view of two sizes"):
+                 "writes through views", "shapes of a size", "slice to a floored negative", "expand with -1", "expand more with -1", "view of two sizes"):
         yield name
 
 

@@ -69,6 +69,8 @@ PROGRAMS = {
     "write to a strided view": lambda: (lambda x: _set(torch.zeros(4, 3) + x[0], (slice(None, None, 2),), 2.0), rows(3), {}),
     "write through a transposed view": lambda: (lambda x: _through(torch.zeros(2, 3) + x[0]), rows(3), {}),
     "write a column and read the whole": lambda: (lambda x: _column(torch.zeros(2, 3) + x[0]), rows(3), {}),
+    "writes through views": lambda: (_views, rows(4), {}),
+    "shapes of a size": lambda: (_shapes, rows(3), {}),
     "buffer add_": lambda: write_buffer(lambda m, x: m.c.add_(1)),
     "buffer copy_": lambda: write_buffer(lambda m, x: m.c.copy_(m.c + 1)),
     "buffer slice": lambda: write_buffer(lambda m, x: m.c.__setitem__((slice(0, 1),), x[:1])),
@@ -89,6 +91,27 @@ PROGRAMS = {
     "buffer relu_": lambda: write_buffer(lambda m, x: m.c.relu_()),
     "buffer detach add_": lambda: write_buffer(lambda m, x: m.c.detach().add_(1)),
 }
+
+
+def _views(x):
+    y, z = x * 2, x + 1
+    y.chunk(2, 0)[0].add_(1)
+    y.diagonal().mul_(2)
+    y[1:].t()[0].fill_(3)
+    column = y.unsqueeze(0).transpose(0, 1)[:, 0, 1]
+    column += 5
+    y.view(-1)[::2].neg_()
+    z.split(2, 1)[1][0] = 0
+    z.unfold(0, 2, 2).sub_(1)
+    x.mul_(2)
+    return y, column * 1, y.sum(0), z, x
+
+
+def _shapes(x):
+    n = x.shape[0]
+    return (x.repeat(n, 2), x.tile(2), x.repeat_interleave(2, 0), x.repeat_interleave(2), x.var(0), x.std(), x.mT * 1,
+            x.unfold(0, 2, 1) * 1, x.diagonal(1) * 1, torch.eye(n), torch.cartesian_prod(torch.arange(n), torch.arange(2)),
+            torch.broadcast_tensors(x, x[:, :1], x[0])[1], x.chunk(2, 0)[1], x[:1].broadcast_to(n, 3), n - x, torch.where(x > 0, x, n))
 
 
 def _set(x, where, value):

@@ -24,11 +24,18 @@ typedef struct inference {
   situ__text problem; /* the first error of the run */
 } inference;
 
-/* Sizes of the two runs: different for each symbol, and within its range. */
+static int64_t within(const situ__program_symbol *s, int64_t size) {
+  const int64_t least = s->least > 0 ? s->least : 1;
+  return size < least ? least : size > s->most ? s->most : size;
+}
+
+/* Sizes of the two runs: different for each symbol, and within its range. No sum of two is another's, so that a size
+   that is computed is not taken for a symbol's. */
 static int64_t sample(const situ__program_symbol *s, int32_t number, int round) {
-  const int64_t wanted = round ? 11 + 5 * number : 6 + 3 * number, least = s->least > 0 ? s->least : 1;
-  const int64_t size = wanted < least ? least + (round ? 2 : 1) + number : wanted;
-  return size <= s->most ? size : s->most - (round && s->most > least);
+  const int64_t n = number, first = within(s, 6 + 3 * n + n * n), other = within(s, 11 + 5 * n + 3 * n * n);
+  if (!round) return first;
+  if (other != first || s->least >= s->most) return other;
+  return first < s->most ? first + 1 : first - 1;
 }
 
 static void on_error(situ_dry *dry) {
@@ -109,11 +116,25 @@ static bool read_parts(inference *f) {
   return true;
 }
 
+static bool depends_on_values(const situ__program_node *n) {
+  return strcmp(n->row->target, "nonzero.default") == 0 || strcmp(n->row->target, "masked_select.default") == 0;
+}
+/* What stands for a result whose length depends on values: it has another one in each run. NULL: of another call. */
+static situ_tensor *stand_in(const inference *f, const situ__program_node *n) {
+  const bool places = *n->row->target == 'n';
+  if (!depends_on_values(n)) return NULL;
+  situ_tensor *x = f->value[n->arg[0].integer].tensor;
+  const int64_t length = situ_numel(x) - (f->round && situ_numel(x) > 0);
+  return situ_zeros(places ? SITU_SHAPE(length, situ_dim(x)) : SITU_SHAPE(length),
+                    &(situ_options){ .dtype = places ? SITU_I64 : situ_dtype_of(x) });
+}
+
 static bool run_nodes(inference *f) {
   for (int32_t i = 0; i < f->program->nodes && !f->failed; i++) {
     const situ__program_node *n = &f->program->node[i];
     situ__op_call c = { .node = n, .arg = n->arg, .value = f->value, .root = f->root };
-    if (!situ__program_run_node(&c)) return false;
+    situ_tensor *given = stand_in(f, n);
+    if (given ? !situ_set(&f->value[n->out[0]].tensor, given) : !situ__program_run_node(&c)) return false;
     for (int32_t k = 0; k < n->outs; k++) note_value(f, n->out[k]);
   }
   return !f->failed;
@@ -149,6 +170,7 @@ static bool explain(const inference *f) {
 bool situ__program_infer(const char *op, const situ__program *p, situ_nn_module *root, situ__inferred *out) {
   inference f = { .op = op, .program = p, .root = root, .out = out };
   bool sizes = p->symbols > 0;
+  for (int32_t i = 0; i < p->nodes; i++) sizes |= depends_on_values(&p->node[i]);
   for (int32_t i = 0; i < p->inputs; i++)
     for (int d = 0; d < p->input[i].dims; d++) sizes |= p->input[i].size[d].size < 0;
   const situ_device home = situ_nn_home(root);

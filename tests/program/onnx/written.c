@@ -344,17 +344,17 @@ static void heads_are_repeated(void **state) {
 
 /* ---- refusals ---- */
 
-static situ_tensor *products(situ_nn_module *self, situ_tensor *x) {
+static situ_tensor *logarithms(situ_nn_module *self, situ_tensor *x) {
   (void)self;
-  return situ_cumprod(situ_relu(situ_cumprod(x, 0)), 1);
+  return situ_lgamma(situ_relu(situ_lgamma(x)));
 }
 static void calls_without_a_form_are_listed(void **state) {
-  static const situ_nn_type type = { .name = "Products", .size = sizeof(situ_nn_module), .forward = products };
+  static const situ_nn_type type = { .name = "Logarithms", .size = sizeof(situ_nn_module), .forward = logarithms };
   (void)state;
   situ_nn_module *m = situ_nn_done(situ_nn_alloc(&type));
   situ_nn_module *program = program_of(m, situ_ones(SITU_SHAPE(2, 3), NULL));
   assert_int_equal(situ_onnx_export(program, "never.onnx", NULL), SITU_E_UNSUPPORTED);
-  assert_non_null(strstr(situ_error_message(), "2 calls have no form in ONNX: cumprod.default"));
+  assert_non_null(strstr(situ_error_message(), "2 calls have no form in ONNX: lgamma.default"));
   situ_error_clear();
   assert_null(fopen("never.onnx", "rb"));
   situ_nn_free(program);

@@ -13,6 +13,9 @@ static const char *number(situ__onnx_writer *w, double value) { return situ__onn
 static const char *self(situ__onnx_writer *w) { return situ__onnx_arg_as(w, 0, gives(w)); }
 static bool is_floating(const situ__onnx_writer *w) { return situ_dtype_is_floating(gives(w)); }
 static const char *choose(situ__onnx_writer *w, const char *condition, const char *yes, const char *no) {
+  if (gives(w) == SITU_BOOL && condition) /* runtimes do not choose bools */
+    return situ__onnx_put2(w, "Or", situ__onnx_put2(w, "And", condition, yes),
+                           situ__onnx_put2(w, "And", situ__onnx_put1(w, "Not", condition), no));
   return condition && yes && no ? situ__onnx_put(w, "Where", IN(condition, yes, no), "") : NULL;
 }
 
@@ -71,6 +74,18 @@ static const char *write_erfc(situ__onnx_writer *w) {
   const char *y = situ__onnx_put2(w, "Mul", t, power ? situ__onnx_put1(w, "Exp", power) : NULL);
   return choose(w, situ__onnx_put2(w, "Less", x, number(w, 0)), situ__onnx_put2(w, "Sub", number(w, 2), y), y);
 }
+/* Of f64: y of f32, which runtimes have, plus the angle that is left of x, whose tangent is that angle by far. */
+static const char *arctangent(situ__onnx_writer *w, const char *x) {
+  if (gives(w) != SITU_F64) return x ? situ__onnx_put1(w, "Atan", x) : NULL;
+  const char *size = situ__onnx_put2(w, "Min", situ__onnx_put2(w, "Max", x, number(w, -1e12)), number(w, 1e12));
+  const char *single = situ__onnx_cast(w, size, SITU_F64, SITU_F32);
+  const char *y = single ? situ__onnx_cast(w, situ__onnx_put1(w, "Atan", single), SITU_F32, SITU_F64) : NULL;
+  const char *sine = y ? situ__onnx_put1(w, "Sin", y) : NULL, *cosine = y ? situ__onnx_put1(w, "Cos", y) : NULL;
+  const char *over = situ__onnx_put2(w, "Sub", situ__onnx_put2(w, "Mul", size, cosine), sine);
+  const char *under = situ__onnx_put2(w, "Add", cosine, situ__onnx_put2(w, "Mul", size, sine));
+  return situ__onnx_put2(w, "Add", y, situ__onnx_put2(w, "Div", over, under));
+}
+static const char *write_atan(situ__onnx_writer *w) { return arctangent(w, self(w)); }
 static const char *write_exp2(situ__onnx_writer *w) { return situ__onnx_put2(w, "Pow", number(w, 2), self(w)); }
 /* |x| < 1. */
 static const char *is_small(situ__onnx_writer *w, const char *x) {
@@ -194,14 +209,31 @@ static const char *extreme(situ__onnx_writer *w, const char *type, const char *o
 }
 static const char *write_minimum(situ__onnx_writer *w) { return extreme(w, "Min", "And"); }
 static const char *write_maximum(situ__onnx_writer *w) { return extreme(w, "Max", "Or"); }
+/* Whole numbers to a power that is a tensor: squares by its bits. A negative power leaves 0, but of 1 and -1. */
+static const char *power_by_bits(situ__onnx_writer *w) {
+  enum { BITS = 16 };
+  const char *x = self(w), *e = situ__onnx_arg_as(w, 1, gives(w)), *y = number(w, 1), *zero = number(w, 0);
+  const char *square = x;
+  if (gives(w) == SITU_BOOL || !e) return NULL;
+  for (int k = 0; k < BITS; k++) {
+    const char *bit = situ__onnx_put2(w, "Mod", situ__onnx_put2(w, "Div", e, number(w, 1 << k)), number(w, 2));
+    y = choose(w, situ__onnx_put2(w, "Equal", bit, zero), y, situ__onnx_put2(w, "Mul", y, square));
+    square = situ__onnx_put2(w, "Mul", square, square);
+  }
+  const char *negative = situ__onnx_put2(w, "Less", e, zero), *odd = situ__onnx_put2(w, "Mod", e, number(w, 2));
+  const char *sign = choose(w, situ__onnx_put2(w, "Equal", odd, zero), number(w, 1), x);
+  const char *one = situ__onnx_put2(w, "Equal", situ__onnx_put1(w, "Abs", x), number(w, 1));
+  return choose(w, negative, choose(w, one, sign, zero), y);
+}
 /* Whole numbers by products, since runtimes compute their powers as floating ones. */
 static const char *write_pow(situ__onnx_writer *w) {
   enum { MOST = 16 };
   const situ__arg *power = &w->node->arg[1];
   if (is_floating(w)) return situ__onnx_put2(w, "Pow", self(w), situ__onnx_arg_as(w, 1, gives(w)));
-  if (power->kind != SITU__ARG_INT || power->integer < 1 || power->integer > MOST || gives(w) == SITU_BOOL)
-    return situ__onnx_lacks(w, "raises whole numbers to a power that is not a number from 1 to 16");
+  if (power->kind != SITU__ARG_INT || power->integer < 0 || power->integer > MOST || gives(w) == SITU_BOOL)
+    return power_by_bits(w);
   const char *x = self(w), *y = x;
+  if (power->integer == 0) return situ__onnx_formula(w, "Add(Mul($0,0),1)", gives(w));
   for (int64_t n = 1; n < power->integer; n++) y = situ__onnx_put2(w, "Mul", y, x);
   return y;
 }
@@ -227,7 +259,7 @@ static const char *write_atan2(situ__onnx_writer *w) {
   const char *up = situ__onnx_put1(w, "Abs", y), *along = situ__onnx_put1(w, "Abs", x);
   const char *none = situ__onnx_put2(w, "Equal", up, zero), *same = situ__onnx_put2(w, "Equal", up, along);
   const char *slope = choose(w, same, choose(w, none, zero, number(w, 1)), situ__onnx_put2(w, "Div", up, along));
-  const char *angle = situ__onnx_put1(w, "Atan", slope);
+  const char *angle = arctangent(w, slope);
   angle = choose(w, is_negative(w, x), situ__onnx_put2(w, "Sub", number(w, M_PI), angle), angle);
   return choose(w, is_negative(w, y), angle ? situ__onnx_put1(w, "Neg", angle) : NULL, angle);
 }
@@ -399,7 +431,7 @@ static const char *write_masked_fill(situ__onnx_writer *w) {
 }
 /* x in the sizes of the tensor that is written. */
 static const char *spread(situ__onnx_writer *w, const char *x) {
-  return situ__onnx_put2(w, "Expand", x, situ__onnx_put1(w, "Shape", situ__onnx_arg(w, 0)));
+  return situ__onnx_expand(w, x, situ__onnx_put1(w, "Shape", situ__onnx_arg(w, 0)), gives(w));
 }
 static const char *write_fill(situ__onnx_writer *w) { return spread(w, situ__onnx_arg_as(w, 1, gives(w))); }
 static const char *write_zero(situ__onnx_writer *w) { return spread(w, number(w, 0)); }
@@ -420,7 +452,7 @@ static const situ__onnx_form forms[] = {
   { "acosh.default", .same = "Acosh", .computes = true },
   { "asin.default", .same = "Asin", .computes = true },
   { "asinh.default", .same = "Asinh", .computes = true },
-  { "atan.default", .same = "Atan", .computes = true },
+  { "atan.default", .write = write_atan, .computes = true },
   { "atanh.default", .same = "Atanh", .computes = true },
   { "ceil.default", .write = write_ceil, .computes = true },
   { "cos.default", .same = "Cos", .computes = true },
@@ -467,15 +499,17 @@ static const situ__onnx_form forms[] = {
   SIZED("add.Scalar", write_add),
   SIZED("sub.Tensor", write_sub),
   SIZED("sub.Scalar", write_sub),
-  { "rsub.Scalar", .write = write_rsub, .computes = true },
+  SIZED("rsub.Scalar", write_rsub),
   SIZED("mul.Tensor", write_mul),
   SIZED("mul.Scalar", write_mul),
   SIZED("div.Tensor", write_div),
   SIZED("div.Scalar", write_div),
   { "div.Tensor_mode", .write = write_div_mode, .computes = true },
   { "floor_divide.default", .write = floor_of_quotient, .computes = true },
+  BOTH("floor_divide", floor_of_quotient),
   BOTH("fmod", write_fmod),
   BOTH("remainder", write_remainder),
+  { "remainder.Scalar_Tensor", .write = write_remainder, .computes = true },
   { "pow.Tensor_Scalar", .write = write_pow, .computes = true },
   { "pow.Tensor_Tensor", .write = write_pow, .computes = true },
   { "pow.Scalar", .write = write_pow, .computes = true },
@@ -493,9 +527,9 @@ static const situ__onnx_form forms[] = {
   LOGICAL("logical_and.default", write_logical_and),
   LOGICAL("logical_or.default", write_logical_or),
   LOGICAL("logical_xor.default", write_logical_xor),
-  { "__and__.Tensor", .write = write_bitwise_and, .computes = true },
-  { "__or__.Tensor", .write = write_bitwise_or, .computes = true },
-  { "__xor__.Tensor", .write = write_bitwise_xor, .computes = true },
+  BOTH("__and__", write_bitwise_and),
+  BOTH("__or__", write_bitwise_or),
+  BOTH("__xor__", write_bitwise_xor),
   { "bitwise_and.Tensor", .write = write_bitwise_and, .computes = true },
   { "bitwise_or.Tensor", .write = write_bitwise_or, .computes = true },
   { "bitwise_xor.Tensor", .write = write_bitwise_xor, .computes = true },
@@ -518,15 +552,18 @@ static const situ__onnx_form forms[] = {
   { "hardshrink.default", .write = write_hardshrink, .computes = true },
   { "logit.default", .write = write_logit, .computes = true },
 
-  { "where.self", .write = write_where, .computes = true },
-  { "where.ScalarOther", .write = write_where, .computes = true },
-  { "where.ScalarSelf", .write = write_where, .computes = true },
-  { "where.Scalar", .write = write_where, .computes = true },
+  { "where.self", .write = write_where, .varies = 6, .computes = true },
+  { "where.ScalarOther", .write = write_where, .varies = 6, .computes = true },
+  { "where.ScalarSelf", .write = write_where, .varies = 6, .computes = true },
+  { "where.Scalar", .write = write_where, .varies = 6, .computes = true },
   { "masked_fill.Scalar", .write = write_masked_fill, .computes = true },
   { "masked_fill.Tensor", .write = write_masked_fill, .computes = true },
-  SIZED("fill_.Scalar", write_fill),
+  { "fill_.Scalar", .write = write_fill, .varies = 1U << 1 },
+  { "fill.Scalar", .write = write_fill, .varies = 1U << 1 },
+  { "fill_.Tensor", .write = write_fill },
+  { "fill.Tensor", .write = write_fill },
   { "zero_.default", .write = write_zero },
-  { "copy_.default", .write = write_copy },
+  { "copy_.default", .write = write_copy, .varies = 1U << 1 },
   { "to.dtype", .write = self },
   { "to.device", .write = self },
   { "to.dtype_layout", .write = self },

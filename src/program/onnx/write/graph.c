@@ -2,6 +2,8 @@
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
+#include "base/alloc.h"
+#include "program/graph/module.h"
 #include "write.h"
 
 /* ---- forms ---- */
@@ -10,7 +12,7 @@ static const situ__onnx_form *find_exactly(const char *target) {
   static const situ__onnx_forms *const all[] = { &situ__onnx_form_elementwise, &situ__onnx_form_shape,
                                                  &situ__onnx_form_layers,      &situ__onnx_form_norm,
                                                  &situ__onnx_form_reduce,      &situ__onnx_form_index,
-                                                 &situ__onnx_form_recurrent };
+                                                 &situ__onnx_form_recurrent,   &situ__onnx_form_special };
   for (size_t f = 0; f < sizeof all / sizeof *all; f++)
     for (int i = 0; i < all[f]->count; i++)
       if (strcmp(all[f]->form[i].target, target) == 0) return &all[f]->form[i];
@@ -86,6 +88,7 @@ static bool has_varying_size(const situ__onnx_writer *w, const situ__onnx_form *
 
 static const char *write_form(situ__onnx_writer *w, const situ__onnx_form *form) {
   if (form->write) return form->write(w);
+  if (form->formula) return situ__onnx_formula(w, form->formula, w->gives->dtype);
   enum { MOST = 4 };
   const char *in[MOST + 1] = { NULL }, *name;
   int count = 0, length;
@@ -98,12 +101,13 @@ static const char *write_call(situ__onnx_writer *w, const situ__onnx_form *form)
   const situ__inferred *gives = w->gives;
   const situ_dtype dtype = gives->dtype;
   situ__inferred wide = *gives;
-  if (!form->computes || (dtype != SITU_U8 && dtype != SITU_I8 && dtype != SITU_I16)) return write_form(w, form);
-  wide.dtype = SITU_I32;
+  if (!form->computes || (dtype != SITU_U8 && dtype != SITU_I8 && dtype != SITU_I16 && dtype != SITU_BF16))
+    return write_form(w, form);
+  wide.dtype = dtype == SITU_BF16 ? SITU_F32 : SITU_I32;
   w->gives = &wide;
   const char *y = write_form(w, form);
   w->gives = gives;
-  return situ__onnx_cast(w, y, SITU_I32, dtype);
+  return situ__onnx_cast(w, y, wide.dtype, dtype);
 }
 
 /* What could not be written has a name, too, so that the calls that read it are looked at. */
@@ -132,6 +136,34 @@ static const char *write_in_place(situ__onnx_writer *w, const situ__onnx_form *f
   return situ__onnx_cast(w, y, form->logical ? SITU_BOOL : wide.dtype, before->dtype);
 }
 
+static bool has_tensor(const situ__arg *a) {
+  if (a->kind == SITU__ARG_VALUE) return a->of == SITU__VALUE_TENSOR || a->of == SITU__VALUE_FLOAT;
+  for (int32_t i = 0; a->kind == SITU__ARG_LIST && i < a->count; i++)
+    if (has_tensor(&a->list[i])) return true;
+  return false;
+}
+
+/* Whether a call without a form gives the same in each run: it has no tensor and no size that varies, and does not
+   draw. */
+static bool is_constant(const situ__onnx_writer *w) {
+  const char *target = w->node->row->target;
+  bool same = w->node->outs == 1 && strncmp(target, "rand", 4) != 0 && strncmp(target, "normal", 6) != 0;
+  for (int k = 0; same && k < situ__op_row_args(w->node->row); k++)
+    same = !has_tensor(&w->node->arg[k]) && !varies(w, &w->node->arg[k]);
+  return same;
+}
+
+static const char *write_constant(situ__onnx_writer *w) {
+  situ_tensor **out = &w->integers[w->node->out[0]].tensor;
+  const char *name = NULL;
+  size_t bytes;
+  void *values = situ__program_run_node(&w->call) ? situ__program_values(w->op, *out, &bytes) : NULL;
+  if (values) name = situ__onnx_constant(w, w->gives->dtype, &w->gives->size, values);
+  situ__free(values);
+  situ_drop(out);
+  return name;
+}
+
 static void write_node(situ__onnx_writer *w) {
   const situ__program_node *n = w->node;
   if (n->counts && !situ__call_trains(&w->call)) { /* as situ__program_run_node skips it */
@@ -142,7 +174,8 @@ static void write_node(situ__onnx_writer *w) {
   const int before = w->lacks.count;
   const bool writes = is_in_place(n->row->target);
   const char *self = writes ? situ__onnx_arg(w, 0) : NULL, *y = NULL;
-  if (!form) situ__onnx_lacks(w, "has no form in ONNX");
+  if (!form && is_constant(w)) y = write_constant(w);
+  else if (!form) situ__onnx_lacks(w, "has no form in ONNX");
   else if (has_varying_size(w, form)) situ__onnx_lacks(w, "has a size that depends on the inputs'");
   else y = writes && form != find_exactly(n->row->target) ? write_in_place(w, form) : write_call(w, form);
   if (y && writes && y != self && !situ__onnx_overwrite(w, (int32_t)n->arg[0].integer, y)) y = NULL;

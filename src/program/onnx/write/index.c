@@ -1,5 +1,7 @@
 /* ATen's indexing as ONNX operators.
    SPDX-License-Identifier: MIT */
+#include <string.h>
+
 #include "write.h"
 
 #define IN SITU__ONNX_IN
@@ -134,6 +136,38 @@ static const char *write_index_add(situ__onnx_writer *w) {
   if (alpha != 1) source = situ__onnx_put2(w, "Mul", source, situ__onnx_scalar(w, alpha, w->gives->dtype));
   return scatter(w, situ__onnx_put2(w, "Expand", index, situ__onnx_put1(w, "Shape", source)), source, "add");
 }
+/* Operands are broadcast to each other. */
+static const char *write_masked_select(situ__onnx_writer *w) {
+  const char *x = self(w), *mask = situ__onnx_arg_as(w, 1, SITU_BOOL);
+  const char *sizes = x ? situ__onnx_put1(w, "Shape", x) : NULL;
+  x = mask && x ? situ__onnx_put2(w, "Expand", x, situ__onnx_put1(w, "Shape", mask)) : NULL;
+  mask = situ__onnx_put2(w, "Expand", mask, sizes);
+  return situ__onnx_put2(w, "Compress", x, situ__onnx_reshape_to(w, mask, SITU_SHAPE(-1)));
+}
+static const char *write_nonzero(situ__onnx_writer *w) {
+  const char *x = situ__onnx_arg_as(w, 0, SITU_BOOL);
+  return rank_of(w) && x ? transpose(w, situ__onnx_put1(w, "NonZero", x), &SITU_SHAPE(1, 0)) : NULL;
+}
+static const char *write_index_fill(situ__onnx_writer *w) {
+  const int rank = rank_of(w);
+  if (!rank) return NULL;
+  situ_shape along = { .ndim = rank };
+  for (int d = 0; d < rank; d++) along.dim[d] = d == dim_at(w, 1) ? -1 : 1;
+  const char *flat = situ__onnx_reshape_to(w, index_at(w, 2), SITU_SHAPE(-1)), *x = self(w);
+  const char *part = flat && x ? situ__onnx_put(w, "Gather", IN(x, flat), "axis:i", dim_at(w, 1)) : NULL;
+  const char *sizes = part ? situ__onnx_put1(w, "Shape", part) : NULL;
+  const char *value = situ__onnx_put2(w, "Expand", situ__onnx_arg_as(w, 3, w->gives->dtype), sizes);
+  const char *index = situ__onnx_put2(w, "Expand", situ__onnx_reshape_to(w, flat, along), sizes);
+  return index && value ? scatter(w, index, value, "none") : NULL;
+}
+/* Arguments: self, dim, index, src, reduce, include_self. */
+static const char *write_scatter_reduce(situ__onnx_writer *w) {
+  static const char *const names[][2] = { { "sum", "add" }, { "prod", "mul" }, { "amax", "max" }, { "amin", "min" } };
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcmp(names[i][0], situ__arg_text(&w->call, 4)) == 0 && situ__arg_flag(&w->call, 5) && rank_of(w))
+      return scatter(w, index_at(w, 2), situ__onnx_arg_as(w, 3, w->gives->dtype), names[i][1]);
+  return situ__onnx_lacks(w, "reduces by a mean, or without what it writes to");
+}
 static const char *write_one_hot(situ__onnx_writer *w) {
   const int64_t values[2] = { 0, 1 }, classes = w->gives->size.dim[w->gives->size.ndim - 1];
   const char *pair = situ__onnx_constant(w, SITU_I64, &SITU_SHAPE(2), values);
@@ -152,6 +186,11 @@ static const situ__onnx_form forms[] = {
   { "scatter.value", .write = write_scatter_value },
   { "scatter_add.default", .write = write_scatter_add },
   { "index_add.default", .write = write_index_add },
+  { "masked_select.default", .write = write_masked_select },
+  { "nonzero.default", .write = write_nonzero },
+  { "index_fill.int_Scalar", .write = write_index_fill },
+  { "index_fill.int_Tensor", .write = write_index_fill },
+  { "scatter_reduce.two", .write = write_scatter_reduce },
   { "one_hot.default", .write = write_one_hot },
 };
 const situ__onnx_forms situ__onnx_form_index = { forms, sizeof forms / sizeof *forms };

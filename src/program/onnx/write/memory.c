@@ -81,7 +81,8 @@ static const char *places_of(situ__onnx_writer *w, int32_t v, int depth) {
   if (w->place[v]) return w->place[v];
   if (v == m->root) {
     const char *x = situ__onnx_current(w, v), *sizes = situ__onnx_put1(w, "Shape", x);
-    const char *end = situ__onnx_put1(w, "Size", x), *zero = situ__onnx_scalar(w, 0, SITU_I64);
+    const char *zero = situ__onnx_scalar(w, 0, SITU_I64);
+    const char *end = situ__onnx_put(w, "ReduceProd", SITU__ONNX_IN(sizes), "keepdims:i", (int64_t)0);
     const char *list = situ__onnx_put(w, "Range", SITU__ONNX_IN(zero, end, situ__onnx_scalar(w, 1, SITU_I64)), "");
     return w->place[v] = situ__onnx_put2(w, "Reshape", list, sizes);
   }

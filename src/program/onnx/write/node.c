@@ -120,6 +120,11 @@ const char *situ__onnx_cast(situ__onnx_writer *w, const char *x, situ_dtype from
   return situ__onnx_put(w, "Cast", SITU__ONNX_IN(x), "to:i", (int64_t)situ__onnx_number_of(to));
 }
 
+const char *situ__onnx_expand(situ__onnx_writer *w, const char *x, const char *sizes, situ_dtype dtype) {
+  const situ_dtype as = dtype == SITU_BF16 ? SITU_F32 : dtype; /* runtimes have none of it */
+  return situ__onnx_cast(w, situ__onnx_put2(w, "Expand", situ__onnx_cast(w, x, dtype, as), sizes), as, dtype);
+}
+
 /* ---- constants ---- */
 
 const char *situ__onnx_constant(situ__onnx_writer *w, situ_dtype dtype, const situ_shape *shape, const void *values) {

@@ -76,17 +76,23 @@ static const char *write_any_all(situ__onnx_writer *w) {
 }
 static const char *write_all_all(situ__onnx_writer *w) { return whether_all(w, false); }
 
+/* The number of elements that become one, in the result's dtype. */
+static const char *count_of(situ__onnx_writer *w, const situ_shape *axes) {
+  const char *sizes = situ__onnx_put1(w, "Shape", situ__onnx_arg(w, 0));
+  if (!rank_of(w)) return number(w, 1);
+  sizes = situ__onnx_put(w, "Gather", IN(sizes, situ__onnx_ints(w, axes)), "axis:i", (int64_t)0);
+  return situ__onnx_cast(w, situ__onnx_put(w, "ReduceProd", IN(sizes), "keepdims:i", (int64_t)0), SITU_I64,
+                         w->gives->dtype);
+}
 static const char *variance(situ__onnx_writer *w) {
-  const situ__inferred *x = situ__onnx_about(w, 0);
   const situ_shape axes = axes_of(w, true);
-  const double correction = situ__arg_given(&w->call, 2) ? situ__arg_number(&w->call, 2) : 1;
-  int64_t count = 1;
-  for (int d = 0; d < axes.ndim && x->size.ndim; d++) count *= x->size.dim[axes.dim[d]];
-  if (!situ__onnx_is_fixed(w, x) || !has_element(w, &axes)) return NULL;
+  const double correction = situ__arg_given(&w->call, 2) ? situ__arg_number(&w->call, 2) : 1; /* or whether unbiased */
+  if (!has_element(w, &axes)) return NULL;
   const char *all = situ__onnx_arg(w, 0),
              *away = situ__onnx_put2(w, "Sub", all, reduce(w, "ReduceMean", all, &axes, true));
   const char *y = reduce(w, "ReduceSum", situ__onnx_put2(w, "Mul", away, away), &axes, situ__arg_flag(&w->call, 3));
-  return situ__onnx_put2(w, "Div", y, number(w, fmax(0, (double)count - correction)));
+  const char *count = situ__onnx_put2(w, "Sub", count_of(w, &axes), number(w, correction));
+  return situ__onnx_put2(w, "Div", y, situ__onnx_put2(w, "Max", count, number(w, 0)));
 }
 static const char *deviation(situ__onnx_writer *w) { return situ__onnx_put1(w, "Sqrt", variance(w)); }
 
@@ -105,6 +111,19 @@ static const char *write_norm(situ__onnx_writer *w) {
   if (isinf(p)) return reduce(w, p > 0 ? "ReduceMax" : "ReduceMin", size, &axes, keepdim);
   const char *sum = reduce(w, "ReduceSum", situ__onnx_put2(w, "Pow", size, number(w, p)), &axes, keepdim);
   return situ__onnx_put2(w, "Pow", sum, number(w, 1 / p));
+}
+
+static const char *write_count_nonzero(situ__onnx_writer *w) {
+  const situ_shape axes = axes_of(w, true);
+  return reduce(w, "ReduceSum", situ__onnx_cast(w, situ__onnx_arg_as(w, 0, SITU_BOOL), SITU_BOOL, SITU_I64), &axes,
+                false);
+}
+/* Without what is NaN. */
+static const char *write_nansum(situ__onnx_writer *w) {
+  const situ_shape axes = axes_of(w, true);
+  if (!situ_dtype_is_floating(situ__onnx_about(w, 0)->dtype)) return write_sum(w);
+  const char *x = situ__onnx_formula(w, "Where(IsNaN($0),0,$0)", w->gives->dtype);
+  return reduce(w, "ReduceSum", x, &axes, situ__arg_flag(&w->call, 2));
 }
 
 /* ---- places ---- */
@@ -168,6 +187,66 @@ static const char *write_cumsum(situ__onnx_writer *w) {
   const char *dim = situ__onnx_scalar(w, situ__onnx_dim(situ__arg_int(&w->call, 1), rank_of(w)), SITU_I64);
   return situ__onnx_put2(w, "CumSum", situ__onnx_arg_as(w, 0, w->gives->dtype), dim);
 }
+/* For each element the row of those up to it along the dimension, which comes last. */
+typedef struct prefixes {
+  situ_shape order;        /* that puts the dimension last, and back */
+  const char *upto, *rows; /* whether an element is up to that of its row; it, or another number */
+} prefixes;
+
+static prefixes put_prefixes(situ__onnx_writer *w, const char *x, double otherwise, situ_dtype dtype) {
+  const int rank = rank_of(w), dim = situ__onnx_dim(situ__arg_int(&w->call, 1), rank);
+  prefixes p = { .order = { .ndim = rank } };
+  for (int d = 0; d < rank; d++) p.order.dim[d] = d;
+  p.order.dim[dim] = rank - 1;
+  p.order.dim[rank - 1] = dim;
+  x = situ__onnx_put(w, "Transpose", IN(x), "perm:I", &p.order);
+  const char *size = x ? situ__onnx_put(w, "Shape", IN(x), "start:i", (int64_t)(rank - 1)) : NULL;
+  const char *zero = situ__onnx_scalar(w, 0, SITU_I64), *one = situ__onnx_scalar(w, 1, SITU_I64);
+  const char *at = situ__onnx_put(w, "Range", IN(zero, situ__onnx_reshape_to(w, size, SITU_SCALAR), one), "");
+  const char *all = situ__onnx_put2(w, "Unsqueeze", x, situ__onnx_int(w, -2));
+  p.upto = situ__onnx_put2(w, "LessOrEqual", at, situ__onnx_put2(w, "Unsqueeze", at, situ__onnx_int(w, 1)));
+  if (p.upto && all) p.rows = situ__onnx_put(w, "Where", IN(p.upto, all, situ__onnx_scalar(w, otherwise, dtype)), "");
+  return p;
+}
+static const char *reduce_rows(situ__onnx_writer *w, const char *type, const char *rows) {
+  return situ__onnx_put(w, type, IN(rows, situ__onnx_int(w, -1)), "keepdims:i", (int64_t)0);
+}
+static const char *put_back(situ__onnx_writer *w, const char *y, const prefixes *p) {
+  return situ__onnx_put(w, "Transpose", IN(y), "perm:I", &p->order);
+}
+static const char *write_cumprod(situ__onnx_writer *w) {
+  const situ_dtype dtype = w->gives->dtype, as = situ_dtype_is_floating(dtype) ? dtype : SITU_I64;
+  if (!rank_of(w)) return situ__onnx_arg_as(w, 0, dtype);
+  const prefixes p = put_prefixes(w, situ__onnx_arg_as(w, 0, as), 1, as);
+  return situ__onnx_cast(w, put_back(w, reduce_rows(w, "ReduceProd", p.rows), &p), as, dtype);
+}
+/* The last of equal ones counts, and NaN more than all numbers. */
+static const char *extreme_so_far(situ__onnx_writer *w, const char *type, bool most) {
+  const situ_dtype dtype = w->gives->dtype;
+  const bool real = situ_dtype_is_floating(dtype);
+  double least = -0x1p63, greatest = 0x1p63;
+  if (!rank_of(w)) return situ__onnx_lacks(w, "is of one number");
+  (void)situ__onnx_range_of(dtype, &least, &greatest);
+  const double otherwise = real ? (most ? -(double)INFINITY : (double)INFINITY) : most ? least : greatest;
+  const prefixes p = put_prefixes(w, situ__onnx_arg(w, 0), otherwise, dtype);
+  const char *y = reduce_rows(w, type, p.rows), *none = real && p.rows ? situ__onnx_put1(w, "IsNaN", p.rows) : NULL;
+  const char *same = situ__onnx_put2(w, "Equal", p.rows, situ__onnx_put2(w, "Unsqueeze", y, situ__onnx_int(w, -1)));
+  const char *match = situ__onnx_put2(w, "And", p.upto, same);
+  if (none) {
+    const char *any = reduce_rows(w, "ReduceMax", situ__onnx_cast(w, none, SITU_BOOL, SITU_I32));
+    any = situ__onnx_cast(w, any, SITU_I32, SITU_BOOL);
+    const char *wide = situ__onnx_put2(w, "Unsqueeze", any, situ__onnx_int(w, -1));
+    const char *number_match = situ__onnx_put2(w, "And", match, situ__onnx_put1(w, "Not", wide));
+    match = situ__onnx_put2(w, "Or", none, number_match);
+    y = any && y ? situ__onnx_put(w, "Where", IN(any, number(w, (double)NAN), y), "") : NULL;
+  }
+  const char *at = situ__onnx_put(w, "ArgMax", IN(situ__onnx_cast(w, match, SITU_BOOL, SITU_I32)),
+                                  "axis:i keepdims:i select_last_index:i", (int64_t)-1, (int64_t)0, (int64_t)1);
+  if (w->node->outs > 1) w->result[0] = put_back(w, at, &p);
+  return put_back(w, y, &p);
+}
+static const char *write_cummax(situ__onnx_writer *w) { return extreme_so_far(w, "ReduceMax", true); }
+static const char *write_cummin(situ__onnx_writer *w) { return extreme_so_far(w, "ReduceMin", false); }
 static const char *part(situ__onnx_writer *w, const char *x, int64_t dim, int64_t start, int64_t end) {
   return situ__onnx_put(w, "Slice", IN(x, situ__onnx_int(w, start), situ__onnx_int(w, end), situ__onnx_int(w, dim)),
                         "");
@@ -191,6 +270,9 @@ static const char *write_diff(situ__onnx_writer *w) {
 static const situ__onnx_form forms[] = {
   { "sum.default", .write = write_sum_all },
   { "sum.dim_IntList", .write = write_sum },
+  { "nansum.default", .write = write_nansum },
+  { "count_nonzero.default", .write = write_count_nonzero },
+  { "count_nonzero.dim_IntList", .write = write_count_nonzero },
   { "mean.default", .write = write_mean_all },
   { "mean.dim", .write = write_mean },
   { "prod.dim_int", .write = write_prod },
@@ -204,6 +286,10 @@ static const situ__onnx_form forms[] = {
   { "argmax.default", .write = write_argmax },
   { "argmin.default", .write = write_argmin },
   { "logsumexp.default", .write = write_logsumexp },
+  { "var.default", .write = variance },
+  { "var.dim", .write = variance },
+  { "std.default", .write = deviation },
+  { "std.dim", .write = deviation },
   { "var.correction", .write = variance },
   { "std.correction", .write = deviation },
   { "linalg_vector_norm.default", .write = write_norm },
@@ -217,6 +303,9 @@ static const situ__onnx_form forms[] = {
   { "argsort.default", .write = write_argsort },
   { "topk.default", .write = write_topk, .varies = 1U << 1 },
   { "cumsum.default", .write = write_cumsum },
+  { "cumprod.default", .write = write_cumprod },
+  { "cummax.default", .write = write_cummax },
+  { "cummin.default", .write = write_cummin },
   { "diff.default", .write = write_diff },
 };
 const situ__onnx_forms situ__onnx_form_reduce = { forms, sizeof forms / sizeof *forms };

@@ -46,6 +46,13 @@ static const char *write_permute(situ__onnx_writer *w) {
   for (int d = 0; d < order.ndim; d++) order.dim[d] = situ__onnx_dim(order.dim[d], order.ndim);
   return order.ndim ? permuted(w, &order) : self(w);
 }
+static const char *write_matrix_transpose(situ__onnx_writer *w) {
+  situ_shape order = in_order(rank_of(w, 0));
+  if (order.ndim < 2) return self(w);
+  order.dim[order.ndim - 1] = order.ndim - 2;
+  order.dim[order.ndim - 2] = order.ndim - 1;
+  return permuted(w, &order);
+}
 static const char *write_reversed(situ__onnx_writer *w) {
   situ_shape order = in_order(rank_of(w, 0));
   for (int d = 0; d < order.ndim; d++) order.dim[d] = order.ndim - 1 - d;
@@ -79,36 +86,122 @@ static const char *write_expand(situ__onnx_writer *w) {
   for (int d = 0; d < sizes.ndim; d++) {
     if (d >= more && from->size.dim[d - more] == sizes.dim[d] && from->other.dim[d - more] == to->other.dim[d])
       sizes.dim[d] = 1;
-    if (sizes.dim[d] < 0) return situ__onnx_put2(w, "Expand", self(w), situ__onnx_sizes_or(w, 1, 1));
+    if (sizes.dim[d] < 0) return situ__onnx_expand(w, self(w), situ__onnx_sizes_or(w, 1, 1), to->dtype);
   }
-  return situ__onnx_put2(w, "Expand", self(w), situ__onnx_ints(w, &sizes));
+  return situ__onnx_expand(w, self(w), situ__onnx_ints(w, &sizes), to->dtype);
 }
 static const char *write_expand_as(situ__onnx_writer *w) {
-  return situ__onnx_put2(w, "Expand", self(w), situ__onnx_put1(w, "Shape", situ__onnx_arg(w, 1)));
+  return situ__onnx_expand(w, self(w), situ__onnx_put1(w, "Shape", situ__onnx_arg(w, 1)), w->gives->dtype);
 }
+/* Of all operands, in the sizes to which they are broadcast. */
+static const char *write_broadcast_tensors(situ__onnx_writer *w) {
+  const char *first = NULL;
+  for (int i = 0; i < situ__onnx_items(w, 0); i++) {
+    const char *x = situ__onnx_item(w, 0, i);
+    for (int k = 0; k < situ__onnx_items(w, 0); k++)
+      if (k != i && x)
+        x = situ__onnx_expand(w, x, situ__onnx_put1(w, "Shape", situ__onnx_item(w, 0, k)),
+                              situ__onnx_item_about(w, 0, i)->dtype);
+    if (i == 0) first = x;
+    else if (i < w->node->outs) w->result[i - 1] = x;
+  }
+  return first;
+}
+/* Each element of the first list beside each of the others'. */
+static const char *write_cartesian_prod(situ__onnx_writer *w) {
+  const int count = situ__onnx_items(w, 0);
+  const char *list[SITU_MAX_DIMS], *in[SITU_MAX_DIMS + 1] = { NULL };
+  if (count < 2 || count > SITU_MAX_DIMS) return NULL;
+  for (int i = 0; i < count; i++) {
+    situ_shape along = { .ndim = count };
+    for (int d = 0; d < count; d++) along.dim[d] = d == i ? -1 : 1;
+    list[i] = situ__onnx_reshape_to(w, situ__onnx_item(w, 0, i), along);
+    if (!list[i]) return NULL;
+  }
+  for (int i = 0; i < count; i++) {
+    const char *x = list[i];
+    for (int k = 0; k < count; k++)
+      if (k != i) x = situ__onnx_put2(w, "Expand", x, situ__onnx_put1(w, "Shape", list[k]));
+    in[i] = situ__onnx_reshape_to(w, x, SITU_SHAPE(-1, 1));
+  }
+  return situ__onnx_put(w, "Concat", in, "axis:i", (int64_t)1);
+}
+static const char *unsqueeze(situ__onnx_writer *w, const char *x, int64_t dim) {
+  return situ__onnx_put2(w, "Unsqueeze", x, situ__onnx_int(w, dim));
+}
+/* tile.default may have fewer numbers than dimensions. */
 static const char *write_repeat(situ__onnx_writer *w) {
-  const situ_shape repeats = situ__arg_dims(&w->call, 1);
-  situ__inferred wide = *situ__onnx_about(w, 0);
-  const int more = repeats.ndim - wide.size.ndim;
-  if (!situ__onnx_is_fixed(w, &wide)) return NULL;
-  situ_shape shape = { .ndim = repeats.ndim };
-  for (int d = 0; d < shape.ndim; d++) shape.dim[d] = d < more ? 1 : wide.size.dim[d - more];
-  const char *x = more ? situ__onnx_reshape_to(w, self(w), shape) : self(w);
-  return situ__onnx_put2(w, "Tile", x, situ__onnx_ints(w, &repeats));
+  const situ__arg *list = &w->node->arg[1];
+  const int rank = rank_of(w, 0), given = list->kind == SITU__ARG_LIST ? list->count : 1;
+  const char *x = self(w), *repeats = situ__onnx_sizes(w, 1), *in[SITU_MAX_DIMS + 2] = { NULL };
+  for (int d = rank; d < given; d++) x = unsqueeze(w, x, 0);
+  if (given < rank) {
+    for (int d = given; d < rank; d++) in[d - given] = situ__onnx_int(w, 1);
+    if (given) in[rank - given] = repeats;
+    repeats = situ__onnx_put(w, "Concat", in, "axis:i", (int64_t)0);
+  }
+  return rank || given ? situ__onnx_put2(w, "Tile", x, repeats) : x;
 }
+/* Sizes of x from dimension `start` to `end`. */
+static const char *sizes_of(situ__onnx_writer *w, const char *x, int64_t start, int64_t end) {
+  return situ__onnx_put(w, "Shape", IN(x), "start:i end:i", start, end);
+}
+/* Each element several times after itself: a dimension more, which is merged. */
 static const char *write_repeat_interleave(situ__onnx_writer *w) {
-  const situ__inferred *from = situ__onnx_about(w, 0);
-  if (from->size.ndim == SITU_MAX_DIMS || !situ__onnx_is_fixed(w, from)) return NULL;
-  situ_shape shape = from->size;
-  int dim = 0;
-  if (situ__arg_given(&w->call, 2)) dim = dim_at(w, 2);
-  else shape = SITU_SHAPE(-1);
-  for (int d = shape.ndim++; d > dim + 1; d--) shape.dim[d] = shape.dim[d - 1];
-  shape.dim[dim + 1] = 1;
-  situ_shape repeats = { .ndim = shape.ndim };
-  for (int d = 0; d < shape.ndim; d++) repeats.dim[d] = d == dim + 1 ? int_at(w, 1) : 1;
-  const char *x = situ__onnx_reshape_to(w, self(w), shape);
-  return situ__onnx_reshape_to(w, situ__onnx_put2(w, "Tile", x, situ__onnx_ints(w, &repeats)), w->gives->size);
+  const bool along = situ__arg_given(&w->call, 2) && rank_of(w, 0);
+  const char *x = along ? self(w) : situ__onnx_reshape_to(w, self(w), SITU_SHAPE(-1));
+  const int dim = along ? dim_at(w, 2) : 0, rank = along ? rank_of(w, 0) : 1;
+  if (rank == SITU_MAX_DIMS) return NULL;
+  const char *repeats = situ__onnx_sizes(w, 1), *merged = situ__onnx_int(w, -1), *in[SITU_MAX_DIMS + 2] = { NULL };
+  for (int d = 0; d <= rank; d++) in[d] = d == dim + 1 ? repeats : situ__onnx_int(w, 1);
+  const char *y =
+      situ__onnx_put2(w, "Tile", unsqueeze(w, x, dim + 1), situ__onnx_put(w, "Concat", in, "axis:i", (int64_t)0));
+  const char *shape = situ__onnx_put(w, "Concat", IN(sizes_of(w, x, 0, dim), merged, sizes_of(w, x, dim + 1, rank)),
+                                     "axis:i", (int64_t)0);
+  return situ__onnx_put2(w, "Reshape", y, shape);
+}
+/* 0, 1, .. to a count, which is a list of one. */
+static const char *places(situ__onnx_writer *w, const char *count) {
+  const char *end = situ__onnx_reshape_to(w, count, SITU_SCALAR), *one = situ__onnx_scalar(w, 1, SITU_I64);
+  return situ__onnx_put(w, "Range", IN(situ__onnx_scalar(w, 0, SITU_I64), end, one), "");
+}
+/* Windows of a dimension, as the last one. */
+static const char *write_unfold(situ__onnx_writer *w) {
+  const int rank = rank_of(w, 0), dim = dim_at(w, 1);
+  if (!rank) return NULL;
+  const char *size = situ__onnx_int(w, int_at(w, 2)), *step = situ__onnx_int(w, int_at(w, 3)), *x = self(w);
+  const char *count = situ__onnx_put2(w, "Div", situ__onnx_put2(w, "Sub", sizes_of(w, x, dim, dim + 1), size), step);
+  count = situ__onnx_put2(w, "Add", count, situ__onnx_int(w, 1));
+  const char *first = unsqueeze(w, situ__onnx_put2(w, "Mul", places(w, count), step), 1);
+  const char *at = situ__onnx_put2(w, "Add", first, places(w, size));
+  const char *y = at && x ? situ__onnx_put(w, "Gather", IN(x, at), "axis:i", (int64_t)dim) : NULL;
+  situ_shape order = { .ndim = rank + 1 };
+  for (int d = 0; d < rank; d++) order.dim[d] = d <= dim ? d : d + 1;
+  order.dim[rank] = dim + 1;
+  return situ__onnx_put(w, "Transpose", IN(y), "perm:I", &order);
+}
+/* The two dimensions become the last one, of which every (columns + 1)th element is taken. */
+static const char *write_diagonal(situ__onnx_writer *w) {
+  const int rank = rank_of(w, 0), a = dim_at(w, 2), b = dim_at(w, 3);
+  const int64_t offset = int_at(w, 1);
+  situ_shape order = { 0 };
+  for (int d = 0; d < rank; d++)
+    if (d != a && d != b) order.dim[order.ndim++] = d;
+  order.dim[order.ndim++] = a;
+  order.dim[order.ndim++] = b;
+  const char *x = permuted(w, &order), *rows = sizes_of(w, x, rank - 2, rank - 1),
+             *columns = sizes_of(w, x, rank - 1, rank);
+  const char *flat =
+      situ__onnx_put(w, "Concat", IN(sizes_of(w, x, 0, rank - 2), situ__onnx_int(w, -1)), "axis:i", (int64_t)0);
+  const char *down = situ__onnx_int(w, offset < 0 ? -offset : 0), *along = situ__onnx_int(w, offset > 0 ? offset : 0);
+  const char *count =
+      situ__onnx_put2(w, "Min", situ__onnx_put2(w, "Sub", rows, down), situ__onnx_put2(w, "Sub", columns, along));
+  count = situ__onnx_put2(w, "Max", count, situ__onnx_int(w, 0));
+  const char *step = situ__onnx_put2(w, "Add", columns, situ__onnx_int(w, 1));
+  const char *start = situ__onnx_put2(w, "Add", situ__onnx_put2(w, "Mul", down, columns), along);
+  const char *at = situ__onnx_put2(w, "Add", situ__onnx_put2(w, "Mul", places(w, count), step), start);
+  x = situ__onnx_put2(w, "Reshape", x, flat);
+  return x && at ? situ__onnx_put(w, "Gather", IN(x, at), "axis:i", (int64_t)(rank - 2)) : NULL;
 }
 
 /* ---- dimensions of size 1 ---- */
@@ -215,24 +308,32 @@ static const char *write_stack(situ__onnx_writer *w) {
   }
   return situ__onnx_put(w, "Concat", in, "axis:i", dim);
 }
-/* The results' own sizes say where it is split. */
+/* Where part i begins, a list of one: parts of a chunk have equal lengths, which may vary, but for the last one. */
+static const char *start_of(situ__onnx_writer *w, int32_t i, int64_t dim) {
+  const char *target = w->node->row->target, *number = situ__onnx_int(w, i);
+  if (strncmp(target, "unbind", 6) == 0) return number;
+  if (strcmp(target, "split.Tensor") == 0) return situ__onnx_put2(w, "Mul", number, situ__onnx_sizes(w, 1));
+  const char *size = sizes_of(w, self(w), dim, dim + 1), *count = situ__onnx_int(w, int_at(w, 1));
+  const char *length = situ__onnx_put2(w, "Add", size, situ__onnx_int(w, int_at(w, 1) - 1));
+  return situ__onnx_put2(w, "Mul", number, situ__onnx_put2(w, "Div", length, count));
+}
 static const char *write_split(situ__onnx_writer *w) {
   const situ__program_node *n = w->node;
-  const int64_t dim = strcmp(n->row->target, "unbind.int") ? dim_at(w, 2) : dim_at(w, 1);
-  const bool unbinds = w->gives->size.ndim < rank_of(w, 0);
-  int64_t start = 0;
-  const char *first = NULL;
-  for (int32_t i = 0; i < n->outs; i++) {
-    const situ__inferred *y = n->out[i] >= 0 ? &w->about[n->out[i]] : NULL;
-    const int64_t length = unbinds ? 1 : y ? y->size.dim[dim] : -1;
-    if (length < 0) return situ__onnx_lacks(w, "has parts whose sizes depend on the inputs'");
-    const char *part = slice(w, self(w), dim, (int64_t[]){ start, start + length, 1 });
-    if (unbinds) part = situ__onnx_put2(w, "Squeeze", part, situ__onnx_int(w, dim));
-    if (i) w->result[i - 1] = part;
-    else first = part;
-    start += length;
+  const bool unbinds = strncmp(n->row->target, "unbind", 6) == 0, listed = w->node->arg[1].kind == SITU__ARG_LIST;
+  const int64_t dim = unbinds ? dim_at(w, 1) : dim_at(w, 2);
+  const char **part = situ__arena_take(&w->arena, (size_t)n->outs, sizeof *part), *axis = situ__onnx_int(w, dim);
+  if (!part) return w->failed = true, NULL;
+  if (listed && !situ__onnx_put_all(w, "Split", IN(self(w), situ__onnx_sizes(w, 1)), part, n->outs, "axis:i", dim))
+    return NULL;
+  for (int32_t i = 0; !listed && i < n->outs; i++) {
+    if (n->out[i] < 0 && i) continue;
+    const char *start = start_of(w, i, dim), *end = start_of(w, i + 1, dim);
+    if (!start || !end) return NULL;
+    part[i] = situ__onnx_put(w, "Slice", IN(self(w), start, end, axis), "");
+    if (unbinds) part[i] = situ__onnx_put2(w, "Squeeze", part[i], axis);
   }
-  return first;
+  for (int32_t i = 1; i < n->outs; i++) w->result[i - 1] = part[i];
+  return part[0];
 }
 
 /* ---- pictures and triangles ---- */
@@ -281,13 +382,13 @@ static const char *write_pad(situ__onnx_writer *w) {
 /* ---- factories ---- */
 
 static const char *filled(situ__onnx_writer *w, double value, const char *sizes) {
-  return situ__onnx_put2(w, "Expand", situ__onnx_scalar(w, value, w->gives->dtype), sizes);
+  return situ__onnx_expand(w, situ__onnx_scalar(w, value, w->gives->dtype), sizes, w->gives->dtype);
 }
 static const char *write_zeros(situ__onnx_writer *w) { return filled(w, 0, situ__onnx_sizes(w, 0)); }
 static const char *write_ones(situ__onnx_writer *w) { return filled(w, 1, situ__onnx_sizes(w, 0)); }
 /* Filled with argument k, which may be a size. */
 static const char *filled_by(situ__onnx_writer *w, int k, const char *sizes) {
-  return situ__onnx_put2(w, "Expand", situ__onnx_arg_as(w, k, w->gives->dtype), sizes);
+  return situ__onnx_expand(w, situ__onnx_arg_as(w, k, w->gives->dtype), sizes, w->gives->dtype);
 }
 static const char *write_full(situ__onnx_writer *w) { return filled_by(w, 2, situ__onnx_sizes(w, 0)); }
 static const char *like(situ__onnx_writer *w, double value) {
@@ -301,8 +402,13 @@ static const char *write_full_like(situ__onnx_writer *w) {
 static const char *write_new_zeros(situ__onnx_writer *w) { return filled(w, 0, situ__onnx_sizes(w, 2)); }
 static const char *write_new_ones(situ__onnx_writer *w) { return filled(w, 1, situ__onnx_sizes(w, 2)); }
 static const char *write_new_full(situ__onnx_writer *w) { return filled_by(w, 3, situ__onnx_sizes(w, 2)); }
-static const char *write_scalar_tensor(situ__onnx_writer *w) {
-  return situ__onnx_scalar(w, situ__arg_number(&w->call, 0), w->gives->dtype);
+static const char *write_scalar_tensor(situ__onnx_writer *w) { return situ__onnx_arg_as(w, 0, w->gives->dtype); }
+static const char *write_eye(situ__onnx_writer *w) {
+  const char *rows = situ__onnx_sizes(w, 0), *columns = situ__onnx_sizes_or(w, 2, -1);
+  if (w->node->arg[2].kind == SITU__ARG_INT && int_at(w, 2) < 0) columns = rows;
+  const char *sizes = situ__onnx_put(w, "Concat", IN(rows, columns), "axis:i", (int64_t)0);
+  const char *x = situ__onnx_put2(w, "Expand", situ__onnx_scalar(w, 0, SITU_I64), sizes);
+  return x ? situ__onnx_cast(w, situ__onnx_put1(w, "EyeLike", x), SITU_I64, w->gives->dtype) : NULL;
 }
 /* An end that varies is a tensor of one element. In f64 or i64, as torch counts the elements. */
 static const char *write_arange(situ__onnx_writer *w) {
@@ -340,8 +446,21 @@ static const situ__onnx_form forms[] = {
   { "movedim.intlist", .write = write_movedim },
   VARIES("expand.default", write_expand, AT(1)),
   { "expand_as.default", .write = write_expand_as },
-  { "repeat.default", .write = write_repeat },
-  { "repeat_interleave.self_int", .write = write_repeat_interleave },
+  VARIES("broadcast_to.default", write_expand, AT(1)),
+  { "broadcast_tensors.default", .write = write_broadcast_tensors },
+  { "cartesian_prod.default", .write = write_cartesian_prod },
+  VARIES("repeat.default", write_repeat, AT(1)),
+  VARIES("tile.default", write_repeat, AT(1)),
+  VARIES("repeat_interleave.self_int", write_repeat_interleave, AT(1)),
+  { "unfold.default", .write = write_unfold },
+  { "diagonal.default", .write = write_diagonal },
+  { "linalg_diagonal.default", .write = write_diagonal },
+  { "mT.default", .write = write_matrix_transpose },
+  { "mH.default", .write = write_matrix_transpose },
+  { "adjoint.default", .write = write_matrix_transpose },
+  { "atleast_1d.default", .write = write_reshape },
+  { "atleast_2d.default", .write = write_reshape },
+  { "atleast_3d.default", .write = write_reshape },
   { "unsqueeze.default", .write = write_unsqueeze },
   { "squeeze.default", .write = write_squeeze },
   { "squeeze.dim", .write = write_squeeze },
@@ -355,9 +474,9 @@ static const situ__onnx_form forms[] = {
   { "cat.default", .write = write_cat },
   { "concat.default", .write = write_cat },
   { "stack.default", .write = write_stack },
-  { "split.Tensor", .write = write_split },
-  { "split_with_sizes.default", .write = write_split },
-  { "split.sizes", .write = write_split },
+  VARIES("split.Tensor", write_split, AT(1)),
+  VARIES("split_with_sizes.default", write_split, AT(1)),
+  VARIES("split.sizes", write_split, AT(1)),
   { "chunk.default", .write = write_split },
   { "unbind.int", .write = write_split },
   { "tril.default", .write = write_tril },
@@ -378,7 +497,9 @@ static const situ__onnx_form forms[] = {
   VARIES("new_empty.default", write_new_zeros, AT(2)),
   VARIES("new_ones.default", write_new_ones, AT(2)),
   VARIES("new_full.default", write_new_full, AT(2) | AT(3)),
-  { "scalar_tensor.default", .write = write_scalar_tensor },
+  VARIES("scalar_tensor.default", write_scalar_tensor, AT(0)),
+  VARIES("eye.default", write_eye, AT(0) | AT(2)),
+  VARIES("eye.m", write_eye, AT(0) | AT(2)),
   VARIES("arange.default", write_arange, AT(0) | AT(1) | AT(2)),
   VARIES("arange.start", write_arange, AT(0) | AT(1) | AT(2)),
   VARIES("arange.start_step", write_arange, AT(0) | AT(1) | AT(2)),

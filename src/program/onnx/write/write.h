@@ -62,21 +62,23 @@ typedef struct situ__onnx_writer {
   const situ__inferred *gives; /* of its first result */
 } situ__onnx_writer;
 
-/* How calls of an ATen overload are written: one of the two. */
+/* How calls of an ATen overload are written: one of the three. */
 typedef struct situ__onnx_form {
   const char *target;
   const char *same; /* an operator of the same operands, in the result's dtype */
   const char *(*write)(situ__onnx_writer *w);
-  uint32_t varies; /* bit k: argument k may be, or have, a size that depends on the inputs' */
-  bool logical;    /* its result is bool, whatever its operands are */
-  bool computes;   /* it computes its elements: of 8 and 16 bits in i32, for which more runtimes have kernels */
+  const char *formula; /* of operators of the operands in the result's dtype (formula.c) */
+  uint32_t varies;     /* bit k: argument k may be, or have, a size that depends on the inputs' */
+  bool logical;        /* its result is bool, whatever its operands are */
+  bool computes;       /* it computes its elements: of 8 and 16 bits in i32 or f32, for which runtimes have kernels */
 } situ__onnx_form;
 typedef struct situ__onnx_forms {
   const situ__onnx_form *form;
   int count;
 } situ__onnx_forms;
 extern const situ__onnx_forms situ__onnx_form_elementwise, situ__onnx_form_shape, situ__onnx_form_layers,
-    situ__onnx_form_norm, situ__onnx_form_reduce, situ__onnx_form_index, situ__onnx_form_recurrent;
+    situ__onnx_form_norm, situ__onnx_form_reduce, situ__onnx_form_index, situ__onnx_form_recurrent,
+    situ__onnx_form_special;
 
 /* ---- nodes and constants (node.c): the name of the result; NULL after an error ---- */
 
@@ -91,6 +93,7 @@ bool situ__onnx_put_all(situ__onnx_writer *w, const char *type, const char *cons
 const char *situ__onnx_put1(situ__onnx_writer *w, const char *type, const char *x);
 const char *situ__onnx_put2(situ__onnx_writer *w, const char *type, const char *a, const char *b);
 const char *situ__onnx_cast(situ__onnx_writer *w, const char *x, situ_dtype from, situ_dtype to);
+const char *situ__onnx_expand(situ__onnx_writer *w, const char *x, const char *sizes, situ_dtype dtype);
 /* A 1-D tensor of i64; a 0-dim one of a dtype; a tensor of f32 or i64 values. */
 const char *situ__onnx_ints(situ__onnx_writer *w, const situ_shape *values);
 const char *situ__onnx_int(situ__onnx_writer *w, int64_t value);
@@ -103,6 +106,9 @@ const char *situ__onnx_new_name(situ__onnx_writer *w, const char *stem);
 /* Notes why the call cannot be written, and returns NULL. */
 const char *situ__onnx_lacks(situ__onnx_writer *w, const char *why);
 int situ__onnx_number_of(situ_dtype dtype);
+
+/* Nodes of a formula, whose operands and numbers are of a dtype (formula.c). */
+const char *situ__onnx_formula(situ__onnx_writer *w, const char *text, situ_dtype dtype);
 
 /* ---- arguments of the call (args.c) ---- */
 
