@@ -2,7 +2,7 @@
 """Runs .onnx files that packages ship by situ and by onnxruntime, on drawn inputs, and compares the results.
 SPDX-License-Identifier: MIT
 
-  python3 tools/exchange/real_onnx.py LIBSITU.SO DIRECTORY [--only WORD] [--list]
+  python3 tools/exchange/real_onnx.py LIBSITU.SO DIRECTORY [--only WORD] [--list] [--written | --traced]
 
 real_onnx.txt has the files: a package and its version, the licence, the file's path in the wheel, and of inputs that the
 file leaves open their sizes ("ids=1x12"), for whole numbers with a bound ("ids=1x12<50") or the value ("rate=:=16000").
@@ -10,7 +10,8 @@ It was chosen before situ read any of them: packages of OCR, speech, keywords, d
 files of each, none over 62 MB, no two with the same bytes. pip downloads the wheels into DIRECTORY, once. Results of
 f32 agree within 1e-4 of the largest or 2e-7 (onnxruntime's sigmoid near 0), of f16 within 1/400, and those of files with
 quantised values within 1/20: a last bit decides how a number is rounded to 8 bits, and layers follow. --list: each
-file. Needs pip, onnx, onnxruntime and torch."""
+file. --written: each is written as ONNX again, and onnxruntime's results are the same bits. --traced: each is traced at
+the inputs' sizes, written to a .pt2 archive, read, and written as ONNX, which onnxruntime runs. Needs pip, onnx, onnxruntime and torch."""
 import argparse
 import collections
 import glob
@@ -91,7 +92,27 @@ def compare(got, want, quantised):
     return ""
 
 
-def check(row, library, directory, results):
+def written(module, inputs, work, traced):
+    """The path of the ONNX model that the module is written to, by way of a .pt2 archive if `traced`."""
+    path = f"{work}/again.onnx"
+    if traced:
+        tree = drawn.call("tree_list")
+        for value in inputs:
+            tree = drawn.call("tree_append", tree, drawn.call("tree_tensor", drawn.there(torch.from_numpy(value))))
+        program = drawn.call("export", module, tree)
+        if drawn.lib.situ_export_save(program, f"{work}/again.pt2".encode()):
+            raise drawn.Refused(onnx_written.message())
+        module = onnx_written.load(f"{work}/again.pt2")
+    if drawn.lib.situ_onnx_export(module, path.encode(), None):
+        raise drawn.Refused(onnx_written.message())
+    return path
+
+
+def run(session, inputs):
+    return session.run(None, {i.name: v for i, v in zip(session.get_inputs(), inputs)})
+
+
+def check(row, library, directory, mode, results):
     package, _, path, *hints = row
     hints = dict(h.split("=", 1) for h in hints)
     with tempfile.TemporaryDirectory() as work:
@@ -101,7 +122,7 @@ def check(row, library, directory, results):
         options.intra_op_num_threads = 1
         session = onnxruntime.InferenceSession(file, options, ["CPUExecutionProvider"])
         inputs = [draw(i, hints.get(i.name)) for i in session.get_inputs()]
-        want = session.run(None, {i.name: v for i, v in zip(session.get_inputs(), inputs)})
+        want = run(session, inputs)
         onnx_written.bind(library)
         drawn.DTYPES.setdefault(torch.int32, 5)
         quantised = any("Quantize" in n.op_type for n in onnx.load(file, load_external_data=False).graph.node)
@@ -111,18 +132,23 @@ def check(row, library, directory, results):
             results.put(("refused", onnx_written.message()))
             return
         try:
-            got = onnx_written.compute(module, [torch.from_numpy(v) for v in inputs])
-        except drawn.Refused as problem:
-            results.put(("does not run", str(problem) or onnx_written.message()))
+            if mode:
+                session = onnxruntime.InferenceSession(written(module, inputs, work, mode == "traced"), options, ["CPUExecutionProvider"])
+                got = [torch.from_numpy(np.ascontiguousarray(v).reshape(np.shape(v))) for v in run(session, inputs)]
+            else:
+                got = onnx_written.compute(module, [torch.from_numpy(v) for v in inputs])
+        except Exception as problem:  # noqa: BLE001
+            results.put(("is not written" if mode else "does not run", str(problem) or onnx_written.message()))
             return
-        why = compare(got, want, quantised)
+        bits = [g.numpy().tobytes() for g in got] == [np.ascontiguousarray(v).tobytes() for v in want]
+        why = "" if bits else "has other bits" if mode == "written" else compare(got, want, quantised)
         results.put(("differs", why) if why else ("agrees", ""))
 
 
-def verdict(row, library, directory):
+def verdict(row, library, directory, mode):
     """In a process of its own, since a file may end it."""
     results = multiprocessing.Queue()
-    process = multiprocessing.Process(target=check, args=(row, library, directory, results))
+    process = multiprocessing.Process(target=check, args=(row, library, directory, mode, results))
     process.start()
     process.join(SECONDS)
     if process.is_alive():
@@ -137,13 +163,15 @@ def main():
     parser.add_argument("directory")
     parser.add_argument("--only", default="")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--written", dest="mode", action="store_const", const="written", default="")
+    parser.add_argument("--traced", dest="mode", action="store_const", const="traced")
     options = parser.parse_args()
     np.random.seed(1)
     total = collections.Counter()
     with open(f"{HERE}/real_onnx.txt", encoding="utf-8") as file:
         rows = [line.split() for line in file if options.only in line]
     for row in rows:
-        kind, why = verdict(row, options.library, options.directory)
+        kind, why = verdict(row, options.library, options.directory, options.mode)
         total[kind] += 1
         if kind != "agrees" or options.list:
             print(f"{row[0]} {row[2]}: {kind}: {' '.join(why.split())[:400]}", flush=True)

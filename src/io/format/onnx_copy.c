@@ -17,12 +17,15 @@ static situ__onnx_message inside(situ__onnx_message kind, uint32_t number) {
   return SITU__ONNX_OTHER;
 }
 
+enum { DEPTH = 32 }; /* graphs in graphs, also in branches that no reader looks at */
+
 static bool copy_field(situ__onnx_copier *c, situ__onnx_message is, const situ__protobuf_field *field, int depth,
                        situ__protobuf_writer *out) {
   situ__protobuf_writer own = { 0 };
   const bool graph = is == SITU__ONNX_GRAPH;
   if (is == SITU__ONNX_TENSOR) return c->tensor(c, field->number, field->bytes, depth, out);
   if (graph && depth == 0 && c->graph) return situ__onnx_copy(c, is, field->bytes, 1, c->graph);
+  if (depth > DEPTH) return false;
   const bool fine = situ__onnx_copy(c, is, field->bytes, depth + graph, &own);
   situ__protobuf_put_message(out, field->number, &own);
   out->failed |= own.failed;

@@ -23,7 +23,8 @@ struct situ__onnx_copier {
   situ__protobuf_writer *graph; /* gets what is in the model's graph, which the copy lacks; NULL: it has it */
 };
 
-/* Appends the fields of a message. out remembers if memory ran out. Returns false after recording an error. */
+/* Appends the fields of a message. out remembers if memory ran out. Returns false after an error of c->tensor, or for
+   more than 32 graphs inside each other. */
 bool situ__onnx_copy(situ__onnx_copier *c, situ__onnx_message kind, situ__protobuf message, int depth,
                      situ__protobuf_writer *out);
 

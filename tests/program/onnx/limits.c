@@ -111,6 +111,48 @@ static void inputs_of_many_free_sizes(void **state) {
   situ_nn_free(m);
 }
 
+static void put_branch(message *node, const char *name, const message *graph) {
+  message branch = { .length = 0 };
+  put_text(&branch, 1, name);
+  put_int(&branch, 20, 5);
+  put_message(&branch, 6, graph);
+  put_message(node, 5, &branch);
+}
+
+/* The other branch of an If with a constant condition is not read, and may have graphs in graphs without end: such a
+   model runs, and is not written again. */
+static void an_unread_branch_may_be_deep(void **state) {
+  (void)state;
+  message deep = { .length = 0 }, taken = { .length = 0 }, graph = { .length = 0 }, yes = { .length = 0 };
+  for (int i = 0; i < 60; i++) {
+    message node = { .length = 0 }, outer = { .length = 0 };
+    put_branch(&node, "body", &deep);
+    put_message(&outer, NODE, &node);
+    deep = outer;
+  }
+  put_int(&yes, 2, 9);
+  put_text(&yes, 8, "yes");
+  put_bytes(&yes, 9, (const unsigned char[1]){ 1 }, 1);
+  put_message(&graph, INITIALIZER, &yes);
+  put_any(&graph, INPUT, "x");
+  put_node(&taken, "Relu", "x", NULL, "r", NULL);
+  put_any(&taken, OUTPUT, "r");
+  message node = { .length = 0 };
+  put_text(&node, 1, "yes");
+  put_text(&node, 2, "y");
+  put_text(&node, 4, "If");
+  put_branch(&node, "then_branch", &taken);
+  put_branch(&node, "else_branch", &deep);
+  put_message(&graph, NODE, &node);
+  put_any(&graph, OUTPUT, "y");
+  situ_nn_module *m = load_graph(&graph, 17);
+  if (!m) fail_msg("%s", situ_error_message());
+  assert_non_null(situ_nn_forward(m, situ_ones(SITU_SHAPE(2), NULL)));
+  assert_int_equal(situ_onnx_export(m, "never.onnx", NULL), SITU_E_UNSUPPORTED);
+  expect_refused(NULL, SITU_E_UNSUPPORTED, "a branch that could not be kept");
+  situ_nn_free(m);
+}
+
 static situ_scope scope;
 
 static int open_scope(void **state) {
@@ -131,6 +173,7 @@ int main(void) {
     cmocka_unit_test_setup_teardown(a_kernel_has_a_largest_width, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(values_are_computed_within_a_budget, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(inputs_of_many_free_sizes, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(an_unread_branch_may_be_deep, open_scope, close_scope),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

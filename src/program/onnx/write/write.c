@@ -386,7 +386,7 @@ static bool write_program(situ__onnx_writer *w, const char *path, bool external)
 
 static bool check_opset(const situ__program *p, int opset) {
   if (p->opset && !p->model)
-    return situ__fail(SITU_E_UNSUPPORTED, op, "%s: has a tensor whose values could not be kept", p->path), false;
+    return situ__fail(SITU_E_UNSUPPORTED, op, "%s: has a tensor or a branch that could not be kept", p->path), false;
   if (opset && p->opset && opset != p->opset)
     return situ__fail(SITU_E_ARG, op, "opset is %d, and %s is of %d, which it stays", opset, p->path, p->opset), false;
   if (opset && !p->opset && (opset < OLDEST || opset > NEWEST))
