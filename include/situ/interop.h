@@ -24,9 +24,10 @@ typedef struct situ_foreign {
     current device stays as it is. On error *out is unchanged. */
 SITU_API SITU_CHECKED situ_status situ_device_adopt(const situ_foreign *foreign, situ_device *out);
 /** Gives an adopted device back: frees what situ keeps there and releases the handles. SITU_E_STATE while tensors live
-    there, with their names. On OpenCL it waits only if a kernel may have found an index out of range and nothing was
-    read since; on CUDA always. That error is returned, and the device is given back all the same. Its name can be given
-    to a device that is adopted later. */
+    there, with their names. Waits for copies that are on the way to the host, a failure of which is returned and
+    changes nothing; on OpenCL also if a kernel may have found an index out of range and nothing was read since, on CUDA
+    always: that error is returned, and the device is given back all the same. Its name can be given to a device that is
+    adopted later. */
 SITU_API SITU_CHECKED situ_status situ_device_abandon(situ_device device);
 
 /** Work that is queued on an adopted device from now on runs after the event (cl_event, cudaEvent_t), which stays the

@@ -176,6 +176,8 @@ situ_status situ_device_abandon(situ_device device) {
   char name[SITU_DEVICE_NAME_MAX];
   if (!situ__device_there(op, device)) return situ_error();
   if (situ__forked()) return situ__check_usable(op, device);
+  const situ_status arrived = situ__device_up.finish_arrivals(op, device);
+  if (arrived != SITU_OK) return arrived;
   if (!change_adoption(device, SITU__ADOPTED, SITU__ADOPTION_CHANGES))
     return situ__fail(SITU_E_ARG, op, "%s is not a device of the program: situ has opened it itself",
                       situ_device_name(device, name));

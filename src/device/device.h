@@ -185,6 +185,8 @@ typedef struct situ__device_upcalls {
   situ_generator (*advance_generator)(situ_generator *generator, uint64_t draws);
   const situ_backend *cpu, *meta;
   const situ_backend *(*sim)(void);
+  /* Waits for copies that are on the way from a device. Returns the first failure, recorded. */
+  situ_status (*finish_arrivals)(const char *op, situ_device from);
   /* Frees what a storage on meta has recorded of its values. */
   void (*release_recipe)(struct situ_recipe *recipe);
 } situ__device_upcalls;

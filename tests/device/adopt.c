@@ -3,6 +3,7 @@
    SPDX-License-Identifier: MIT */
 #include "situ/interop.h"
 #include "situ/sys/sim.h"
+#include "situ/sys/tensor.h"
 #include "support/test.h"
 
 #define KIND "sim"
@@ -21,6 +22,23 @@ static void adopt(void) {
 }
 
 #include "support/adopted.h"
+
+/* Giving a device back waits for what is on the way from it. */
+static void a_copy_that_is_on_the_way(void **state) {
+  (void)state;
+  adopt();
+  situ_scope scope;
+  situ_tensor *y;
+  situ_scope_begin(&scope);
+  situ_tensor *x = situ_neg(lend(&(situ_memory){ .handle = memory }, SITU_SHAPE(4)));
+  y = situ_escape(&scope, situ_to_non_blocking(x, situ_dev("cpu")));
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+  abandon();
+  assert_false(situ_desc(y)->storage->flags & SITU_STORAGE_PENDING);
+  adopt(); /* the same index */
+  expect_exact(y, SITU_SHAPE(4), 0, -1, -2, -3);
+  abandon();
+}
 
 static void situ_explain_tells(void **state) {
   (void)state;
@@ -60,6 +78,7 @@ static void wrong_handles_are_refused(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = { ADOPTED_CASES, TEST(situ_explain_tells), TEST(wrong_handles_are_refused) };
+  const struct CMUnitTest tests[] = { ADOPTED_CASES, TEST(a_copy_that_is_on_the_way), TEST(situ_explain_tells),
+                                      TEST(wrong_handles_are_refused) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,11 +40,12 @@ situ_status situ__expect_arrival(const char *op, situ_storage *to, const situ_st
   return SITU_OK;
 }
 
-/* Takes the arrival of a storage, and says of one that another thread has taken that it is busy. */
-static arrival *take(const situ_storage *to, bool *busy) {
+/* Takes the arrival of a storage (NULL: one from a device), and says of one that another thread has taken that it is
+   busy. */
+static arrival *take(const situ_storage *to, situ_device from, bool *busy) {
   situ__mutex_lock(&lock);
   arrival *a = arrivals;
-  while (a && a->to != to) a = a->next;
+  while (a && !(to ? a->to == to : situ__same_device(a->from, from))) a = a->next;
   *busy = a && a->taken;
   if (a) a->taken = true;
   situ__mutex_unlock(&lock);
@@ -91,7 +92,7 @@ situ_status situ__settle_arrival(const char *op, situ_storage *storage) {
     return situ__refuse_sample(op, storage);
   bool busy = true;
   while (busy) {
-    arrival *a = take(storage, &busy);
+    arrival *a = take(storage, (situ_device){ 0 }, &busy);
     if (a) return wait_for(op, a);
     if (busy) (void)sched_yield();
   }
@@ -100,6 +101,17 @@ situ_status situ__settle_arrival(const char *op, situ_storage *storage) {
   situ__device_up.describe_storage(storage, &d);
   return situ__fail(SITU_E_STATE, op, "%s has no values: the copy that was to bring them failed%s; copy again", d.what,
                     d.where);
+}
+
+situ_status situ__finish_arrivals(const char *op, situ_device from) {
+  situ_status status = SITU_OK;
+  bool busy = true;
+  for (arrival *a = NULL; (a || busy) && status == SITU_OK;) {
+    a = take(NULL, from, &busy);
+    if (a) status = wait_for(op, a);
+    else if (busy) (void)sched_yield();
+  }
+  return status;
 }
 
 void situ__reap_arrivals(void) {

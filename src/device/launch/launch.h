@@ -64,6 +64,8 @@ static inline situ_status situ__settle(const char *op, situ_storage *storage) {
   const uint32_t flags = __atomic_load_n(&storage->flags, __ATOMIC_ACQUIRE);
   return __builtin_expect(flags & SITU__STORAGE_NOWHERE, 0) ? situ__settle_arrival(op, storage) : SITU_OK;
 }
+/* Waits for all copies that are on the way from a device. Returns the first failure, recorded. */
+situ_status situ__finish_arrivals(const char *op, situ_device from);
 /* Forgets copies that are complete and whose results have no owner any more. */
 void situ__reap_arrivals(void);
 

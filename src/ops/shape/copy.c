@@ -272,7 +272,7 @@ situ_tensor *situ_to_non_blocking(situ_tensor *input, situ_device device) {
 
 situ_tensor *situ_fetch(situ_tensor *input, situ_device device) {
   if (!situ__need("fetch", "input", input) || !situ__device_resolve("fetch", device, &device)) return NULL;
-  return copy_to(input, &(to_params){ device, situ_device_of(input), "nn_offload", SITU__COPY_OFFLOAD });
+  return copy_to(input, &(to_params){ device, situ_device_of(input), "nn_offload", SITU__COPY_OFFLOAD, false });
 }
 
 situ_tensor *situ__copy_operand(const char *op, situ_tensor *x, situ_device device) {

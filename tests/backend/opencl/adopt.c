@@ -17,6 +17,7 @@
 #include "situ/nn.h"
 #include "situ/scope.h"
 #include "support/opencl/shim.h"
+#include "situ/sys/tensor.h"
 #include "support/test.h"
 
 /* ---- a program ------------------------------------------------------------------------------ */
@@ -197,6 +198,28 @@ static void a_queue_that_stands_still_stops_no_call(void **state) {
   (void)clReleaseMemObject(raw), (void)clReleaseMemObject(shown);
   (void)clReleaseEvent(gate), (void)clReleaseEvent(done), (void)clReleaseCommandQueue(second);
   abandon_program(&p);
+}
+
+/* Copies from and to the host do not wait either, and giving the device back waits for what is on the way. */
+static void copies_pass_a_queue_that_stands_still(void **state) {
+  (void)state;
+  program p = adopt_program();
+  cl_int error;
+  cl_event gate = clCreateUserEvent(p.context, &error);
+  cl_mem memory = zeros(&p, 4);
+  situ_tensor *own = situ_full(SITU_SHAPE(4), 3, NULL), *y, *late;
+  assert_non_null(situ_to(situ_add(lend(&p, memory, 0, SITU_SHAPE(4)), situ_to(own, p.device)), situ_dev("cpu")));
+  assert_int_equal(situ_device_wait_event(p.device, gate), SITU_OK);
+  situ_tensor *x = situ_to_non_blocking(own, p.device);
+  y = situ_to_non_blocking(situ_add(lend(&p, memory, 0, SITU_SHAPE(4)), x), situ_dev("cpu"));
+  late = situ_escape(&p.scope, situ_to_non_blocking(x, situ_dev("cpu")));
+  assert_non_null(situ_fill_(own, 8)); /* its bytes are taken */
+  assert_int_equal(clSetUserEventStatus(gate, CL_COMPLETE), CL_SUCCESS);
+  expect_exact(y, SITU_SHAPE(4), 3, 3, 3, 3);
+  (void)clReleaseMemObject(memory), (void)clReleaseEvent(gate);
+  abandon_program(&p);
+  assert_false(situ_desc(late)->storage->flags & SITU_STORAGE_PENDING); /* nothing asks the device for it any more */
+  expect_exact(late, SITU_SHAPE(4), 3, 3, 3, 3);
 }
 
 static void events_of_another_context_are_refused(void **state) {
@@ -500,6 +523,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
     TEST(a_queue_that_stands_still_stops_no_call), /* first: no kernel is known yet */
     TEST(nothing_waits_and_nothing_is_copied),
+    TEST(copies_pass_a_queue_that_stands_still),
     TEST(events_of_another_context_are_refused),
     TEST(large_memory_is_not_mapped),
     TEST(bits_are_those_of_situs_own_device),
