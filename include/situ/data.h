@@ -114,6 +114,8 @@ typedef struct situ_data_loader_options {
   int prefetch;              /**< batches that each worker prepares ahead (torch's prefetch_factor); 0: 2 */
   situ_generator *generator; /**< must outlive the loader; NULL: the default one */
   situ_device device;        /**< device of the batches; {0}: that of their samples */
+  situ_device pin_memory;    /**< the worker copies batches into memory that this device copies directly, on cpu
+                                  (situ_pin_memory), and from there to `device`, if that is set; {0}: it does not */
   /** Makes a batch of samples, on a worker thread; NULL: situ_default_collate. */
   situ_tree *(*collate)(situ_tree *const *samples, int64_t count, void *payload);
   void *payload; /**< passed to collate */

@@ -53,6 +53,17 @@ static bool is_loader(const situ_data_loader *l) { return situ__valid(op, "loade
 
 static situ_tensor *to_device(situ_tensor *t, void *device) { return situ_to(t, *(const situ_device *)device); }
 
+static situ_tensor *to_pinned(situ_tensor *t, void *device) { return situ_pin_memory(t, *(const situ_device *)device); }
+
+/* Each tensor of the batch as `copy` makes it, which takes the batch; as it is without a device. */
+static situ_tree *copy_batch(situ_tree *batch, situ_tensor *(*copy)(situ_tensor *t, void *device),
+                             situ_device *device) {
+  if (!batch || device->kind == SITU_DEVICE_DEFAULT) return batch;
+  situ_tree *copied = situ_tree_map(batch, copy, device);
+  situ_tree_free(batch);
+  return copied;
+}
+
 static situ_tree *collect_samples(situ_data_loader *l, const int64_t *indices, int64_t count) {
   if (!situ__dataset_given(op, l->dataset)) return NULL;
   if (l->dataset->type->get_batch && !l->options.collate)
@@ -75,11 +86,8 @@ static situ_tree *make_batch(situ_data_loader *l, int64_t number) {
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   situ_tree *batch = collect_samples(l, l->order + first, count);
-  if (batch && l->options.device.kind != SITU_DEVICE_DEFAULT) {
-    situ_tree *moved = situ_tree_map(batch, to_device, &l->options.device);
-    situ_tree_free(batch);
-    batch = moved;
-  }
+  batch = copy_batch(batch, to_pinned, &l->options.pin_memory);
+  batch = copy_batch(batch, to_device, &l->options.device);
   situ_status status = situ_scope_end(&scope);
   if (batch && status == SITU_OK) return batch;
   /* A custom data set may return NULL without recording an error. */
@@ -204,6 +212,12 @@ int64_t situ_data_loader_length(const situ_data_loader *loader) {
 
 /* ---- creating and freeing ---- */
 
+static bool check_device(situ_device device) {
+  char name[SITU_DEVICE_NAME_MAX];
+  if (device.kind == SITU_DEVICE_DEFAULT || situ_device_is_available(device)) return true;
+  return situ__fail(SITU_E_DEVICE, op, "there is no device %s", situ_device_name(device, name)), false;
+}
+
 static bool check_options(situ_dataset *dataset, const situ_data_loader_options *o) {
   if (!situ__dataset_given(op, dataset)) return false;
   if (o->batch_size < 0 || o->num_workers < 0 || o->num_workers > 256 || o->prefetch < 0 || o->prefetch > 1024) {
@@ -211,11 +225,8 @@ static bool check_options(situ_dataset *dataset, const situ_data_loader_options 
                (long long)o->batch_size, o->num_workers, o->prefetch);
   } else if (o->sampler && o->shuffle) {
     situ__fail(SITU_E_ARG, op, "a sampler and shuffle: the sampler chooses the order");
-  } else if (o->device.kind != SITU_DEVICE_DEFAULT && !situ_device_is_available(o->device)) {
-    char name[SITU_DEVICE_NAME_MAX];
-    situ__fail(SITU_E_DEVICE, op, "there is no device %s", situ_device_name(o->device, name));
   } else {
-    return true;
+    return check_device(o->device) && check_device(o->pin_memory);
   }
   return false;
 }

@@ -331,6 +331,9 @@ static void puts_batches_on_a_device(void **state) {
   while ((batch = situ_data_loader_next(loader))) {}
   assert_int_equal(epoch(loader, got, &batches), 9);
   situ_data_loader_free(loader);
+  loader = situ_data_loader_new(set, &(situ_data_loader_options){ .num_workers = 2, .pin_memory = sim });
+  assert_true(situ_is_pinned(situ_tree_get(situ_data_loader_next(loader), "x")));
+  situ_data_loader_free(loader);
   situ_dataset_free(set);
 }
 
@@ -470,6 +473,10 @@ static void refuses_bad_sets_and_options(void **state) {
     situ_error_clear();
   }
   assert_null(situ_data_loader_new(set, &(situ_data_loader_options){ .device = situ_dev("sim:200") }));
+  situ_error_clear();
+  assert_null(
+      situ_data_loader_new(set, &(situ_data_loader_options){ .pin_memory = { .kind = SITU_SIM, .index = 50 } }));
+  expect_error(SITU_E_DEVICE, "data_loader", "there is no device sim:50");
   situ_error_clear();
   assert_null(situ_data_loader_new(NULL, NULL));
   situ_error_clear();
