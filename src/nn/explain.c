@@ -86,6 +86,21 @@ void situ_nn_running_part(const char *path) {
   if (situ__nn_running) situ__nn_running->part = path;
 }
 
+static SITU__THREAD_LOCAL struct {
+  situ_status (*watch)(situ_tensor *result, void *payload);
+  void *payload;
+} watcher;
+
+void situ_nn_watch_parts(situ_status (*watch)(situ_tensor *result, void *payload), void *payload) {
+  watcher.watch = watch;
+  watcher.payload = payload;
+}
+
+situ_status situ_nn_part_result(situ_tensor *result) {
+  if (!situ__given("nn_part_result", "result", result)) return situ_error();
+  return watcher.watch ? watcher.watch(result, watcher.payload) : SITU_OK;
+}
+
 static const char *running_part(void) {
   return situ__nn_running && situ__nn_running->part ? situ__nn_running->part : "";
 }

@@ -80,6 +80,9 @@ static void lint_loose(model *m) {
   situ_error_clear();
 }
 static void check(model *m) { expect_ok(situ_place_check(m->net, m->inputs, NULL, NULL)); }
+static void compare(model *m) {
+  expect_ok(situ_place_compare(m->net, m->inputs, situ_dev("cpu"), situ_dev("sim:0"), NULL, NULL));
+}
 static void plan(model *m) {
   const situ_nn_to_options o = { .device = situ_dev("sim:0") };
   assert_true(situ_place_plan_to_string(m->net, &o, NULL, NULL, 0) > 0);
@@ -139,6 +142,7 @@ static const struct call {
               { "place_lint", lint },
               { "place_lint of loose layers", lint_loose },
               { "place_check", check },
+              { "place_compare", compare },
               { "place_plan", plan },
               { "place_svg", draw },
               { "place_lock", lock },

@@ -33,10 +33,14 @@ static situ_nn_module *load(const char *name) {
 
 static situ_tree *inputs_of(const situ_nn_module *m) {
   situ_export_input in;
-  assert_true(situ_export_input_at(m, 0, &in));
-  situ_shape shape = { in.ndim, { 0 } };
-  for (int d = 0; d < in.ndim; d++) shape.dim[d] = in.size[d].size >= 0 ? in.size[d].size : 2;
-  return situ_tree_tensor(situ_ones(shape, NULL));
+  situ_tree *all = situ_tree_list();
+  for (int64_t i = 0; situ_export_input_at(m, i, &in); i++) {
+    situ_shape shape = { in.ndim, { 0 } };
+    for (int d = 0; d < in.ndim; d++) shape.dim[d] = in.size[d].size >= 0 ? in.size[d].size : 2;
+    all = situ_tree_append(all, situ_tree_tensor(situ_ones(shape, &(situ_options){ .dtype = in.dtype })));
+  }
+  assert_non_null(all);
+  return all;
 }
 
 /* The module of the first event of an op. */
@@ -209,6 +213,30 @@ static void a_preflight_names_them(void **state) {
   }
 }
 
+/* placement: E6 */
+static void a_comparison_names_them(void **state) {
+  (void)state;
+  /* The first products of autocast: what is before them is as it was. */
+  static const char *const files[] = { "mlp.pt2", "mlp.onnx", "tiny-bert.pt2", "tiny-bert.onnx" };
+  static const char *const first[] = { "0", "0", "encoder.layer.0.attention.self.", "encoder.layer.0.attention.self." };
+  for (int i = 0; i < 4; i++) {
+    situ_nn_module *m = situ_nn_eval(load(files[i]));
+    situ_tree *in = inputs_of(m);
+    situ_place_comparison found;
+    situ_place_compare_options options = { .exact = true };
+    expect_ok(situ_place_compare(m, in, here(), there(), &options, &found));
+    assert_false(found.differs);
+    assert_true(found.calls > 5);
+    options.autocast = SITU_BF16;
+    expect_ok(situ_place_compare(m, in, here(), here(), &options, &found));
+    assert_true(found.differs && found.caused && !found.backward);
+    assert_string_equal(found.tensor, "output");
+    if (strncmp(found.module, first[i], strlen(first[i])) != 0) fail_msg("%s: %s", files[i], found.text);
+    situ_tree_free(in);
+    situ_nn_free(m);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     PAIR_TEST(a_profile_names_them),
@@ -217,6 +245,7 @@ int main(void) {
     PAIR_TEST(backward_and_full_devices_name_them),
     PAIR_TEST(an_export_has_modules_that_exist),
     PAIR_TEST(a_preflight_names_them),
+    PAIR_TEST(a_comparison_names_them),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

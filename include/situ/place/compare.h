@@ -22,7 +22,7 @@ typedef struct situ_place_comparison {
   bool backward;    /**< a gradient differs, and no result of forward does */
   bool caused;      /**< it differs also where all that was computed before it is the same: the module is the cause.
                           false: it has made a difference larger that came from before it */
-  int64_t calls;    /**< number of calls of modules that were compared */
+  int64_t calls;    /**< number of calls of modules, and of programs, that were compared */
   double absolute;  /**< largest difference of an element; infinite where one alone is NaN, or shapes differ */
   double relative;  /**< the same, relative to the largest value */
   double before;    /**< the relative difference of what came in: inputs, in backward gradients of results */
@@ -35,6 +35,7 @@ typedef struct situ_place_comparison {
     backward from the sum of all floating results times fixed random numbers, where they need a gradient. Compares what
     goes into each call of a module and what comes out of it, then, in the reverse order, gradients of the same and of
     parameters; and names the first that differ. A module is named for its own code too, between calls of its parts.
+    Of a loaded program the results of its calls are compared, by the modules that they were in; its gradients as one.
     Where something differs, the second copy runs again, with what the first has computed before it, which tells whether
     the module is the cause.
 

@@ -53,6 +53,10 @@ SITU_API situ_tensor *situ_nn_share_tensor(situ_nn_module *m, const char *name, 
     is below the running module ("encoder.fc1"; NULL: its own). What asks for the running module is told this path. The
     text is borrowed until the next such call or the end of the module's. */
 SITU_API void situ_nn_running_part(const char *path);
+/** Told by such a module: a result of a call of that part. Returns what this thread's watcher does, else SITU_OK. */
+SITU_API SITU_CHECKED situ_status situ_nn_part_result(situ_tensor *result);
+/** Has watch(result, payload) called for each such result on this thread from now on; NULL: nothing. */
+SITU_API void situ_nn_watch_parts(situ_status (*watch)(situ_tensor *result, void *payload), void *payload);
 
 /** Lists the modules that were made while another one was built, and that no module holds: at most `capacity`, which
     other threads may free. Returns their number. */

@@ -29,10 +29,10 @@ static bool find_value(const situ__comparing *c, verdict *v) {
   for (int64_t i = 0; i < c->count; i++) {
     const situ__call_event *e = c->event[i];
     if (!situ__distance_differs(c, &e->value)) continue;
-    const bool begins = e->begin == i;
+    const bool begins = e->begin == i && !e->part;
     const situ__call_event *by = begins ? caller_of(c, e) : e;
     *v = (verdict){ .apart = &e->value,
-                    .before = &c->event[by->begin]->value,
+                    .before = &c->event[e->part ? e->caller : by->begin]->value,
                     .module = by->path,
                     .tensor = begins ? "input" : "output",
                     .event = i };

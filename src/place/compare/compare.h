@@ -22,11 +22,12 @@ typedef struct situ__seen {
   bool again;                /* B has had this gradient */
 } situ__seen;
 
-/* The begin or the end of a call. */
+/* The begin or the end of a call; or a result of a part of a program, whose begin and end it is. */
 typedef struct situ__call_event {
   char *path;
   int64_t caller;             /* index of the begin of the call that it is in; -1: none */
   int64_t begin, end;         /* indices of both events of this call */
+  bool part;                  /* of a program */
   situ__distance value, grad; /* of all tensors */
   situ__distance own; /* at the begin: gradients of parameters, of which `parameter` has the largest difference */
   const char *parameter;

@@ -11,6 +11,8 @@
 #include "situ/ops.h"
 #include "situ/place/move.h"
 #include "situ/random.h"
+#include "situ/sys/layers.h"
+#include "situ/sys/tensor.h"
 
 static const char op[] = "place_compare";
 enum { WEIGHTS = 17 }; /* seed of the numbers that results are multiplied with */
@@ -75,9 +77,7 @@ static situ_status count_tensor(const char *path, situ_tensor *t, void *payload)
   return SITU_OK;
 }
 
-static situ__call_event *add_event(situ__comparing *c, const char *path, const situ_tree *tree) {
-  int64_t count = 0;
-  if (situ_tree_each(tree, count_tensor, &count) != SITU_OK) return NULL;
+static situ__call_event *add_event(situ__comparing *c, const char *path, int64_t count) {
   if (!situ__grow(op, &c->event, &c->capacity, sizeof *c->event, c->count + 1)) return NULL;
   situ__call_event *e = situ__calloc(1, sizeof *e + (size_t)count * sizeof *e->seen);
   if (e) e->path = situ__strdup(path);
@@ -87,36 +87,64 @@ static situ__call_event *add_event(situ__comparing *c, const char *path, const s
 }
 
 /* The event of A at this place; NULL: B goes another way. */
-static situ__call_event *same_event(situ__comparing *c, const char *path, bool begins, const situ_tree *tree) {
-  int64_t count = 0;
+static situ__call_event *same_event(situ__comparing *c, const char *path, bool begins, int64_t count) {
   situ__call_event *e = c->next < c->count && c->strayed < 0 ? c->event[c->next] : NULL;
-  const bool good = e && situ_tree_each(tree, count_tensor, &count) == SITU_OK;
-  if (good && count == e->count && (e->begin == c->next) == begins && strcmp(e->path, path) == 0) return e;
+  if (e && count == e->count && (e->begin == c->next) == begins && strcmp(e->path, path) == 0) return e;
   if (c->strayed < 0) c->strayed = c->next;
   return NULL;
 }
 
-static situ_status meet(situ__comparing *c, situ_nn_module *m, bool begins, situ_tree **tree) {
+/* The next event of the run, in the module that runs. *status: why there is none. */
+static situ__call_event *next_event(situ__comparing *c, bool begins, int64_t count, situ_status *status) {
   char path[512];
   (void)situ_nn_running(path, sizeof path);
   const bool first = c->pass == SITU__PASS_A;
-  situ__call_event *e = first ? add_event(c, path, *tree) : same_event(c, path, begins, *tree);
-  if (!e) return first ? situ_error() : SITU_OK;
+  situ__call_event *e = first ? add_event(c, path, count) : same_event(c, path, begins, count);
+  *status = e || !first ? SITU_OK : situ_error();
+  if (!e) return NULL;
   const int64_t index = c->next++;
   if (first && begins) {
     e->caller = c->current;
     e->begin = e->end = index;
-    if (!situ__map_get(&c->first, m) && !situ__map_put(&c->first, m, (void *)(uintptr_t)(index + 1)))
-      return situ__no_memory(op, sizeof(void *));
   } else if (first) {
     e->begin = c->current;
     e->end = c->event[c->current]->end = index;
     e->caller = c->event[c->current]->caller;
   }
-  c->current = begins ? index : e->caller;
+  return e;
+}
+
+static situ_status meet(situ__comparing *c, situ_nn_module *m, bool begins, situ_tree **tree) {
+  int64_t count = 0;
+  situ_status status = situ_tree_each(*tree, count_tensor, &count);
+  situ__call_event *e = status == SITU_OK ? next_event(c, begins, count, &status) : NULL;
+  if (!e) return status;
+  if (c->pass == SITU__PASS_A && begins && !situ__map_get(&c->first, m) &&
+      !situ__map_put(&c->first, m, (void *)(uintptr_t)(e->begin + 1)))
+    return situ__no_memory(op, sizeof(void *));
+  c->current = begins ? e->begin : e->caller;
   meeting x = { .c = c, .event = e };
   situ_tree *seen = situ_tree_map(*tree, see, &x);
   return situ_tree_set(tree, seen) ? SITU_OK : situ_error();
+}
+
+/* A result of a program's part: only its value, as who uses it is not known. */
+static situ_status meet_part(situ_tensor *result, void *payload) {
+  situ__comparing *c = payload;
+  situ_status status;
+  if (!situ_has_values(result)) return SITU_OK;
+  situ__call_event *e = next_event(c, true, 1, &status);
+  if (!e) return status;
+  e->part = true;
+  situ_scope scope;
+  situ_scope_begin_no_grad(&scope);
+  meeting x = { .c = c, .event = e };
+  situ_tensor *goes_on = see(result, &x);
+  /* In place, as other values may be views of it; one with repeated elements is a view that is right by now. */
+  bool good = goes_on != NULL;
+  if (good && goes_on != result && e->value.absolute > 0) good = situ_copy_(result, goes_on) != NULL;
+  SITU_IGNORE(situ_scope_end(&scope));
+  return good ? SITU_OK : situ_error();
 }
 
 static situ_status begin_call(situ_nn_module *m, situ_tree **inputs, situ_tree **output, void *payload) {
@@ -207,7 +235,9 @@ static situ_status run_copy(situ__comparing *c, situ_nn_module *copy, situ_devic
   situ_set_rng_state(c->random);
   if (in && casts)
     status = situ_autocast_begin(&before, device, &(situ_autocast_options){ .dtype = c->options->autocast });
+  situ_nn_watch_parts(meet_part, c);
   situ_tree *out = in && status == SITU_OK ? situ_nn_call(copy, in) : NULL;
+  situ_nn_watch_parts(NULL, NULL);
   if (in && casts && status == SITU_OK) situ_autocast_end(&before);
   if (!out) status = situ_error();
   else if (!c->options->forward_only && c->pass != SITU__PASS_VALUES_GIVEN) status = run_backward(out, c, copy);

@@ -218,9 +218,18 @@ bool situ__program_run_node(situ__op_call *c) {
   return situ_scope_end(&scope) == SITU_OK && kept;
 }
 
+static bool tell_results(const situ__program_node *n, const situ__value *value) {
+  for (int i = 0; i < n->outs; i++) {
+    situ_tensor *t = n->out[i] >= 0 ? value[n->out[i]].tensor : NULL;
+    if (t && situ_nn_part_result(t) != SITU_OK) return false;
+  }
+  return true;
+}
+
 /* Whether the node runs as declared; `symbols` NULL: that was checked when the program was loaded. */
 static bool run_checked(situ__op_call *c, const situ__symbols *symbols) {
-  return situ__program_run_node(c) && (!symbols || situ__program_check_node(symbols, c->node, c->value));
+  return situ__program_run_node(c) && (!symbols || situ__program_check_node(symbols, c->node, c->value)) &&
+         tell_results(c->node, c->value);
 }
 
 static bool run_nodes(const situ__program *p, situ_nn_module *root, situ__deriving *kept, situ__value *value,
