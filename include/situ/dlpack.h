@@ -60,5 +60,14 @@ SITU_API situ_tensor *situ_from_dlpack(void *managed, situ_dlpack_abi abi);
     SITU_E_UNSUPPORTED for quantised blocks and samples of situ_func_vmap. */
 SITU_API void *situ_to_dlpack(situ_tensor *t, situ_dlpack_abi abi);
 
+/** situ_from_dlpack for memory of a device: a tensor on `device`, which was adopted (situ/interop.h) and whose queue
+    the producer was told. CUDA: types 2 (its device), 3 (pinned) and 13 (managed); OpenCL: 4, where data is a cl_mem.
+    Work is in the order of that queue; nothing waits. Also SITU_E_DEVICE: memory of another device or context. */
+SITU_API situ_tensor *situ_from_dlpack_on(void *managed, situ_dlpack_abi abi, situ_device device);
+/** situ_to_dlpack for a tensor on an adopted device, with its type and CUDA's number of it. queue: the consumer's,
+    whose later work runs after what is queued on the tensor's device (__dlpack__'s stream; 1 and 2 are CUDA's default
+    ones); NULL: the consumer orders its work itself (-1 there). On cpu queue is not used. */
+SITU_API void *situ_to_dlpack_for(situ_tensor *t, situ_dlpack_abi abi, void *queue);
+
 SITU_END
 #endif

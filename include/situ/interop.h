@@ -15,6 +15,13 @@ typedef struct situ_foreign {
   void *device;          /**< cl_device_id; CUDA: an int *, its number; NULL: the queue's, or the current one */
   void *context;         /**< cl_context; NULL: the queue's; CUDA: NULL, the primary context */
   void *queue;           /**< cl_command_queue, in order; cudaStream_t, of which NULL is the default stream */
+  /** NULL, or where situ's own memory there comes from, in place of the driver: both or none. alloc returns a cl_mem
+      of that very size, or an address that is a multiple of 256; or NULL, after which situ empties its cache and asks
+      again; then it is SITU_E_NOMEM. free gets it back, when queued work may still use it. On any thread, the device
+      locked: they call nothing of situ's. */
+  void *(*alloc)(void *payload, size_t bytes, void *queue);
+  void (*free)(void *payload, void *handle, void *queue);
+  void *payload;
 } situ_foreign;
 
 /** Makes a device of situ of the program's context and queue, in *out: "opencl:2". Its memory is allocated in that

@@ -138,6 +138,9 @@ situ_status situ_device_adopt(const situ_foreign *foreign, situ_device *out) {
   if (!backend || !backend->adopt)
     return situ__fail(SITU_E_UNSUPPORTED, op, "no context and queue of %s can be adopted: %s", kind,
                       backend ? "its backend cannot" : situ_device_status(kind));
+  if (!foreign->alloc != !foreign->free)
+    return situ__fail(SITU_E_ARG, op, "foreign->%s is NULL; give both functions of the allocator, or none",
+                      foreign->alloc ? "free" : "alloc");
   if (situ__forked()) return situ__check_usable(op, (situ_device){ (uint16_t)foreign->kind, 0 });
   void *site = situ__call_site();
   const char *reason;

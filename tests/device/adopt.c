@@ -61,6 +61,35 @@ static void situ_explain_tells(void **state) {
   abandon();
 }
 
+/* Pieces of another memory, which are not used again. */
+_Alignas(256) static char heap[4 << 20];
+static size_t in_use;
+
+static void *own_alloc(void *payload, size_t bytes, void *queue) {
+  account *a = payload;
+  if (a->none || queue != memory || bytes > sizeof heap - in_use) return NULL;
+  a->live++;
+  a->newest = heap + in_use;
+  in_use += (bytes + 255) / 256 * 256;
+  return a->newest;
+}
+
+static void own_free(void *payload, void *handle, void *queue) {
+  account *a = payload;
+  a->live -= queue == memory && (char *)handle >= heap && (char *)handle < heap + in_use;
+}
+
+static void adopt_with(account *a) {
+  static const situ_sim_context context = { heap, sizeof heap };
+  const situ_foreign f = { .kind = SITU_SIM,
+                           .context = (void *)(uintptr_t)&context,
+                           .queue = memory,
+                           .alloc = own_alloc,
+                           .free = own_free,
+                           .payload = a };
+  assert_int_equal(situ_device_adopt(&f, &device), SITU_OK);
+}
+
 /* placement: A19 */
 static void wrong_handles_are_refused(void **state) {
   (void)state;

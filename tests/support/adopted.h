@@ -2,7 +2,9 @@
    KIND       the prefix of the devices' names, of which situ has opened two
    STRANGE    a part of the refusal of ordinary memory of the host
    FLOATS     size of the program's memory, to which `memory` points and which the host can read here
-   adopt()    sets all to 0, 1, 2, ...; makes `device` of the program's queue; and runs ADOPTED_CASES.
+   adopt()    sets all to 0, 1, 2, ...; makes `device` of the program's queue
+   adopt_with(account)   the same with own_alloc and own_free, which keep the account
+   and runs ADOPTED_CASES.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_TEST_ADOPTED_H
 #define SITU_TEST_ADOPTED_H
@@ -17,6 +19,16 @@
 #include "situ/scope.h"
 #include "situ/sys/alloc.h"
 #include "support/test.h"
+
+/* What the program's allocator gave out; none: it has no more. */
+typedef struct account {
+  long live;
+  void *newest;
+  bool none;
+} account;
+static void *own_alloc(void *payload, size_t bytes, void *queue);
+static void own_free(void *payload, void *handle, void *queue);
+static void adopt_with(account *a);
 
 static void abandon(void) { assert_int_equal(situ_device_abandon(device), SITU_OK); }
 
@@ -196,6 +208,34 @@ static void read_only_memory_is_not_written(void **state) {
   abandon();
 }
 
+static void memory_is_of_the_programs_allocator(void **state) {
+  (void)state;
+  account a = { 0 };
+  situ_scope scope;
+  void *handle = NULL;
+  size_t offset = 0;
+  situ_device_properties info;
+  adopt_with(&a);
+  situ_scope_begin(&scope);
+  situ_tensor *x = situ_full(SITU_SHAPE(100), 2, &(situ_options){ .device = device });
+  assert_int_equal(situ_memory_of(x, &handle, &offset), SITU_OK);
+  assert_true(a.live > 0 && (char *)handle >= (char *)a.newest);
+  assert_int_equal(situ_device_info(device, &info), SITU_OK);
+  assert_true(info.memory_used >= 400);
+  expect_exact(situ_sum(x, NULL), SITU_SCALAR, 200);
+  a.none = true;
+  expect_refused(situ_zeros(SITU_SHAPE(1 << 16), &(situ_options){ .device = device }), SITU_E_NOMEM, "zeros",
+                 "no memory for 256.0 KiB on " KIND ":2");
+  a.none = false;
+  expect_exact(situ_select(situ_neg(x), 0, 99), SITU_SCALAR, -2);
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+  abandon();
+  assert_int_equal(a.live, 0);
+  const situ_foreign half = { .kind = situ_dev(KIND ":0").kind, .alloc = own_alloc };
+  assert_int_equal(situ_device_adopt(&half, &device), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "device_adopt", "foreign->free is NULL; give both functions of the allocator, or none");
+}
+
 static void memory_of_a_tensor(void **state) {
   (void)state;
   situ_scope scope;
@@ -241,9 +281,10 @@ static void failed_allocations_release_the_memory(void **state) {
   abandon();
 }
 
-#define ADOPTED_CASES                                                                                      \
-  TEST(memory_is_used_in_place), TEST(a_model_trains_there_as_elsewhere), TEST(what_lives_there_is_named), \
-      TEST(indices_are_used_again), TEST(moves_are_followed), TEST(wrong_memory_is_refused),               \
-      TEST(read_only_memory_is_not_written), TEST(memory_of_a_tensor), TEST(failed_allocations_release_the_memory)
+#define ADOPTED_CASES                                                                                             \
+  TEST(memory_is_used_in_place), TEST(a_model_trains_there_as_elsewhere), TEST(what_lives_there_is_named),        \
+      TEST(indices_are_used_again), TEST(moves_are_followed), TEST(wrong_memory_is_refused),                      \
+      TEST(read_only_memory_is_not_written), TEST(memory_of_a_tensor), TEST(memory_is_of_the_programs_allocator), \
+      TEST(failed_allocations_release_the_memory)
 
 #endif

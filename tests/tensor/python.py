@@ -57,6 +57,22 @@ def of_torch(torch):
     assert torch.from_dlpack(situ.from_dlpack(torch.tensor([True, False]))).dtype == torch.bool
 
 
+def of_gpu(torch):
+    """In order with torch's own work, in torch's stream."""
+    stream = torch.cuda.current_stream().cuda_stream
+    gpu = situ.adopt_cuda(stream)
+    a = torch.arange(3.0, device="cuda")
+    x = situ.from_dlpack(a, gpu)
+    situ.call("mul_", x, x)
+    b = torch.from_dlpack(situ.call("add", x, x))
+    assert a.tolist() == [0, 1, 4] and b.tolist() == [0, 2, 8] and b.device == a.device, (a, b)
+    refused(lambda: situ.from_dlpack(a), "use situ_from_dlpack_on")
+    refused(lambda: situ.abandon(gpu), "live on cuda:")
+    del x, b
+    gc.collect()
+    situ.abandon(gpu)
+
+
 def of_document(path, torch):
     """Runs the examples of docs/in-place-host.md."""
     blocks = re.findall(r"^```python\n(.*?)^```", open(path).read(), re.M | re.S)
@@ -74,7 +90,9 @@ if "torch" in sys.argv:
     import torch
 
     of_torch(torch)
-    with_torch = "torch " + torch.__version__
+    with_torch = "torch " + torch.__version__ + (", on a GPU" if torch.cuda.is_available() else ", SKIPPED: no GPU")
+    if torch.cuda.is_available():
+        of_gpu(torch)
 gc.collect()
 assert situ.lib.situ_live_tensors() == before, situ.lib.situ_live_tensors() - before
 print("numpy", numpy.__version__ + ",", with_torch)

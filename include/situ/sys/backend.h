@@ -12,7 +12,7 @@ SITU_BEGIN
 
 /** A fingerprint of the interface, which changes with every declaration that a module is compiled with: a module with
     another one is refused. tools/check_abi says when it must change, and writes it with --write. */
-#define SITU_BACKEND_ABI 0xd37f37f3u
+#define SITU_BACKEND_ABI 0x6fa761e2u
 
 /** Memory on a device, shared by all tensors on it. A move changes `data` and `device` here, and so moves every view,
     alias and handle. */
@@ -542,6 +542,10 @@ typedef struct situ_backend {
   /** Optional, both or none: events of the program (situ/interop.h). Neither waits. */
   situ_status (*wait_event)(int index, void *event); /**< work that is queued from now on runs after it */
   situ_status (*record_event)(int index, void **event);
+  /** Optional: for DLPack. Sets *number to the driver's number of the device. Work that is queued in `queue` (another
+      one of the driver's) from now on runs after what is queued on the device; NULL: no queue is ordered. Does not
+      wait. */
+  situ_status (*share)(int index, void *queue, int *number);
 
   /* Order. */
   situ_status (*synchronize)(int index); /**< waits; returns the first failure since the last wait */

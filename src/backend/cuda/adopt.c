@@ -59,10 +59,9 @@ situ_status situ__cuda_adopt(int index, const situ_foreign *foreign) {
   int ordinal = 0;
   situ_status status = check_handles(foreign, &ordinal);
   if (status != SITU_OK) return status;
-  const cudaStream_t stream = foreign->queue ? foreign->queue : cudaStreamLegacy;
-  situ__cuda_device *d = situ__cuda_adopting(index, adopting, ordinal, stream, &status);
+  situ__cuda_device *d = situ__cuda_adopting(index, adopting, ordinal, foreign, &status);
   if (!d) return status;
-  const cudaError_t error = situ__cuda.EventRecord(d->here, stream);
+  const cudaError_t error = situ__cuda.EventRecord(d->here, d->stream);
   if (error != cudaSuccess) {
     status = situ__host->fail(SITU_E_ARG, adopting,
                               "foreign->queue takes no event of the primary context of CUDA's device %d "
@@ -185,5 +184,19 @@ situ_status situ__cuda_record_event(int index, void **event) {
   }
   status = situ__cuda_fail(d, recording, "cudaEventRecord", error);
   (void)situ__cuda.EventDestroy(made);
+  return situ__cuda_leave(d, status);
+}
+
+situ_status situ__cuda_share(int index, void *queue, int *number) {
+  situ_status status;
+  situ__cuda_device *d = enter_adopted(index, "to_dlpack_for", &status);
+  if (!d) return status;
+  *number = d->ordinal;
+  cudaError_t error = queue ? situ__cuda.EventRecord(d->here, d->stream) : cudaSuccess;
+  if (error != cudaSuccess) return situ__cuda_leave(d, situ__cuda_fail(d, "to_dlpack_for", "cudaEventRecord", error));
+  if (queue) error = situ__cuda.StreamWaitEvent(queue, d->here, 0);
+  if (error != cudaSuccess)
+    status = situ__host->fail(SITU_E_ARG, "to_dlpack_for", "queue is not a cudaStream_t (cudaStreamWaitEvent: %s)",
+                              name_of(error));
   return situ__cuda_leave(d, status);
 }

@@ -53,6 +53,7 @@ const situ_backend situ_module_backend = {
   .give_back = situ__cuda_give_back,
   .wait_event = situ__cuda_wait_event,
   .record_event = situ__cuda_record_event,
+  .share = situ__cuda_share,
   .synchronize = situ__cuda_synchronize,
   .kernel = { SITU__LOWERED[SITU_VERB_LINEAR] = situ__cuda_linear },
   .offers = offers,

@@ -53,13 +53,14 @@ typedef struct situ__cuda_device {
   bool pools;           /* stream-ordered allocation is supported */
   pthread_mutex_t lock; /* guards all members below; recursive, as scratch is released inside and outside */
   bool open;
-  bool adopted;        /* the stream is the program's, and the only one */
-  int depth, before;   /* of an adopted device: entries of the thread that has it, whose current device was `before` */
-  cudaStream_t stream; /* all kernels and all small copies, in the order of the calls */
-  cudaMemPool_t pool;  /* NULL: uses cudaMalloc */
-  cudaEvent_t here;    /* recorded for other devices to wait for */
-  fault *fault;        /* in pinned memory: kernels write to it, and the host reads it without a copy */
-  bool unchecked;      /* a kernel that may have written to it is queued */
+  bool adopted;         /* the stream is the program's, and the only one */
+  situ_foreign program; /* its allocator, if it has one */
+  int depth, before;    /* of an adopted device: entries of the thread that has it, whose current device was `before` */
+  cudaStream_t stream;  /* all kernels and all small copies, in the order of the calls */
+  cudaMemPool_t pool;   /* NULL: uses cudaMalloc */
+  cudaEvent_t here;     /* recorded for other devices to wait for */
+  fault *fault;         /* in pinned memory: kernels write to it, and the host reads it without a copy */
+  bool unchecked;       /* a kernel that may have written to it is queued */
   /* host-to-device copies in stream order; those on a side stream; device-to-host copies */
   situ__cuda_stage small, large, out;
   situ__cuda_order order;
@@ -97,7 +98,7 @@ situ__cuda_device *situ__cuda_entered(int index);
 situ__cuda_device *situ__cuda_enter_open(int index);
 situ_status situ__cuda_leave(situ__cuda_device *device, situ_status status);
 /* Opens and enters a device of the program; NULL after recording an error. */
-situ__cuda_device *situ__cuda_adopting(int index, const char *op, int ordinal, cudaStream_t stream,
+situ__cuda_device *situ__cuda_adopting(int index, const char *op, int ordinal, const situ_foreign *foreign,
                                        situ_status *status);
 /* Locks the device without checks, as a lost one can still be given back. */
 situ__cuda_device *situ__cuda_enter_to_close(int index);
@@ -171,6 +172,7 @@ situ_status situ__cuda_borrow(int index, void *handle, size_t bytes, void **data
 void situ__cuda_give_back(int index, void *data);
 situ_status situ__cuda_wait_event(int index, void *event);
 situ_status situ__cuda_record_event(int index, void **event);
+situ_status situ__cuda_share(int index, void *queue, int *number);
 
 /* ---- slots of its table of targets (memory.c, launch.c) -------------------------------------- */
 void *situ__cuda_target_scratch(situ__target *target, const char *op, size_t bytes);

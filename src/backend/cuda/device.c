@@ -192,6 +192,7 @@ void situ__cuda_close(situ__cuda_device *d) {
   d->fault = NULL;
   d->here = NULL;
   d->stream = NULL;
+  d->program = (situ_foreign){ 0 };
   d->open = d->adopted = false;
 }
 
@@ -226,15 +227,17 @@ situ__cuda_device *situ__cuda_enter(int index, const char *op, situ_status *stat
   return NULL;
 }
 
-situ__cuda_device *situ__cuda_adopting(int index, const char *op, int ordinal, cudaStream_t stream,
+situ__cuda_device *situ__cuda_adopting(int index, const char *op, int ordinal, const situ_foreign *foreign,
                                        situ_status *status) {
   situ__cuda_device *d = &devices[index];
   pthread_mutex_lock(&d->lock);
   d->lost = false; /* of an attempt before */
   d->queued = d->good = 0;
-  d->stream = stream;
+  d->stream = foreign->queue ? foreign->queue : cudaStreamLegacy;
+  d->program = *foreign;
   d->adopted = true;
   const cudaError_t error = situ__cuda_query(d, ordinal);
+  d->pools = d->pools && !foreign->alloc;
   if (error != cudaSuccess) *status = situ__cuda_fail(d, op, "cudaGetDeviceProperties", error);
   else *status = open_device(d, op);
   if (*status == SITU_OK) return d;

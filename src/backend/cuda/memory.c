@@ -5,6 +5,10 @@
 #include "backend/cuda/cuda.h"
 
 static cudaError_t take_block(situ__cuda_device *d, size_t bytes, void **data) {
+  if (d->program.alloc) {
+    *data = d->program.alloc(d->program.payload, bytes, d->stream);
+    return *data ? cudaSuccess : cudaErrorMemoryAllocation;
+  }
   return d->pool ? situ__cuda.MallocFromPoolAsync(data, bytes, d->pool, d->stream) : situ__cuda.Malloc(data, bytes);
 }
 
@@ -20,8 +24,19 @@ static cudaError_t take_or_trim(situ__cuda_device *d, size_t bytes, void **data)
 }
 
 static void let_go(situ__cuda_device *d, void *data) {
+  if (d->program.alloc) {
+    d->program.free(d->program.payload, data, d->stream);
+    return;
+  }
   cudaError_t error = d->pool ? situ__cuda.FreeAsync(data, d->stream) : situ__cuda.Free(data);
   if (error != cudaSuccess) situ__cuda_lose(d, d->pool ? "cudaFreeAsync" : "cudaFree", error);
+}
+
+/* A lost device's memory is lost, too, but not what the program's allocator keeps account of. */
+static void let_go_lost(int index, void *data) {
+  situ__cuda_device *d = situ__cuda_enter_to_close(index);
+  if (d->program.alloc) let_go(d, data);
+  (void)situ__cuda_leave(d, SITU_OK);
 }
 
 cudaError_t situ__cuda_take(situ__cuda_device *d, size_t bytes, void **data) {
@@ -52,7 +67,10 @@ situ_status situ__cuda_alloc(int index, size_t bytes, void **data) {
 void situ__cuda_free(int index, void *data, size_t bytes) {
   (void)bytes;
   situ__cuda_device *d = situ__cuda_enter_open(index);
-  if (!d) return; /* a lost device's memory is lost, too */
+  if (!d) {
+    let_go_lost(index, data);
+    return;
+  }
   situ__cuda_remove_block(d, data);
   let_go(d, data);
   (void)situ__cuda_leave(d, SITU_OK);
@@ -92,7 +110,10 @@ void *situ__cuda_target_scratch(situ__target *target, const char *op, size_t byt
 
 void situ__cuda_target_release(int index, void *scratch) {
   situ__cuda_device *d = scratch ? situ__cuda_enter_open(index) : NULL;
-  if (!d) return;
+  if (!d) {
+    if (scratch) let_go_lost(index, scratch);
+    return;
+  }
   let_go(d, scratch);
   (void)situ__cuda_leave(d, SITU_OK);
 }

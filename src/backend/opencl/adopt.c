@@ -50,7 +50,7 @@ static situ_status check_handles(const situ_foreign *f, described *q) {
 }
 
 /* Entered. Retains nothing on failure. */
-static situ_status open_adopted(situ__cl_device *d, const described *q, cl_command_queue queue) {
+static situ_status open_adopted(situ__cl_device *d, const described *q, const situ_foreign *foreign) {
   *d->lost = 0; /* of an attempt before */
   cl_platform_id platform;
   cl_int error = clGetDeviceInfo(q->device, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL);
@@ -58,10 +58,11 @@ static situ_status open_adopted(situ__cl_device *d, const described *q, cl_comma
   if (error != CL_SUCCESS) return situ__cl_fail(d, adopting, "asking for its properties", error, false);
   d->aside = clCreateCommandQueue(q->context, q->device, 0, &error);
   if (!d->aside) return situ__cl_fail(d, adopting, "clCreateCommandQueue", error, false);
-  const situ_status status = situ__cl_open(d, adopting, q->context, queue);
+  const situ_status status = situ__cl_open(d, adopting, q->context, foreign->queue);
   if (status == SITU_OK) {
+    d->program = *foreign;
     (void)clRetainContext(q->context);
-    (void)clRetainCommandQueue(queue);
+    (void)clRetainCommandQueue(foreign->queue);
     return SITU_OK;
   }
   (void)clReleaseCommandQueue(d->aside);
@@ -75,7 +76,7 @@ situ_status situ__cl_adopt(int index, const situ_foreign *foreign) {
   situ_status status = check_handles(foreign, &q);
   if (status != SITU_OK) return status;
   situ__cl_device *d = situ__cl_enter_to_free(index);
-  status = situ__cl_leave(d, open_adopted(d, &q, foreign->queue));
+  status = situ__cl_leave(d, open_adopted(d, &q, foreign));
   if (status == SITU_OK) situ__cl_grow(index + 1);
   return status;
 }
@@ -106,6 +107,7 @@ situ_status situ__cl_abandon(int index) {
   d->fault = NULL;
   d->aside = d->queue = NULL;
   d->context = NULL;
+  d->program = (situ_foreign){ 0 };
   d->unchecked = d->open = false;
   *d->lost = 0;
   return situ__cl_leave(d, status);
@@ -235,4 +237,20 @@ situ_status situ__cl_record_event(int index, void **event) {
     status = situ__cl_fail(d, recording, "clEnqueueMarkerWithWaitList", error, false);
   }
   return situ__cl_leave(d, status);
+}
+
+situ_status situ__cl_share(int index, void *queue, int *number) {
+  void *event = NULL;
+  *number = 0; /* OpenCL has none */
+  if (!queue) return SITU_OK;
+  const situ_status status = situ__cl_record_event(index, &event);
+  if (status != SITU_OK) return status;
+  const cl_event ready = event;
+  const cl_int error = clEnqueueBarrierWithWaitList(queue, 1, &ready, NULL);
+  (void)clReleaseEvent(ready);
+  if (error == CL_SUCCESS) return SITU_OK;
+  return situ__host->fail(
+      SITU_E_ARG, "to_dlpack_for",
+      "queue is not a cl_command_queue of the context of opencl:%d (clEnqueueBarrierWithWaitList: %d)", index,
+      (int)error);
 }

@@ -57,6 +57,7 @@ const situ_backend situ_module_backend = {
   .give_back = situ__cl_give_back,
   .wait_event = situ__cl_wait_event,
   .record_event = situ__cl_record_event,
+  .share = situ__cl_share,
   .synchronize = situ__cl_synchronize,
   .kernel = { SITU__LOWERED_VERBS(SLOT)[SITU_VERB_PACK] = situ__cl_pack },
   .offers = situ__lower_offers,

@@ -26,7 +26,8 @@ situ_status situ__cl_alloc(int index, size_t bytes, void **data) {
   if (!d) return status;
   cl_int error = CL_MEM_OBJECT_ALLOCATION_FAILURE;
   cl_mem memory = NULL;
-  if (bytes <= d->largest && d->used <= d->budget && bytes <= d->budget - d->used)
+  if (d->program.alloc) memory = d->program.alloc(d->program.payload, bytes, d->queue);
+  else if (bytes <= d->largest && d->used <= d->budget && bytes <= d->budget - d->used)
     memory = clCreateBuffer(d->context, CL_MEM_READ_WRITE, bytes, NULL, &error);
   if (memory) {
     d->used += bytes;
@@ -42,7 +43,8 @@ situ_status situ__cl_alloc(int index, size_t bytes, void **data) {
 /* The driver keeps the memory until all queued work that uses it is complete. */
 void situ__cl_free(int index, void *data, size_t bytes) {
   situ__cl_device *d = situ__cl_enter_to_free(index);
-  (void)clReleaseMemObject(data);
+  if (d->program.alloc) d->program.free(d->program.payload, data, d->queue);
+  else (void)clReleaseMemObject(data);
   d->used -= bytes;
   (void)situ__cl_leave(d, SITU_OK);
 }
@@ -205,13 +207,52 @@ static situ_status copy_within(int index, void *dst, size_t dst_at, const void *
                         error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, copying, "clEnqueueCopyBuffer", error, false));
 }
 
-/* Devices have separate contexts, perhaps of different drivers: the source is mapped, which is free if it is in host
-   memory, and written from there. */
+static bool is_context_of(int index, cl_context context) {
+  situ__cl_device *d = situ__cl_enter_to_free(index);
+  const bool is = d->context == context;
+  (void)situ__cl_leave(d, SITU_OK);
+  return is;
+}
+
+static situ_status queue_behind(int to, void *dst, size_t dst_at, const void *src, size_t src_at, size_t bytes,
+                                cl_event ready, cl_event *done) {
+  situ_status status;
+  situ__cl_device *d = situ__cl_enter(to, copying, &status);
+  if (!d) return status;
+  cl_int error = clEnqueueCopyBuffer(d->queue, (cl_mem)(uintptr_t)src, dst, src_at, dst_at, bytes, 1, &ready, done);
+  if (error == CL_SUCCESS) error = clFlush(d->queue); /* the other queue waits for it */
+  return situ__cl_leave(d,
+                        error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, copying, "clEnqueueCopyBuffer", error, false));
+}
+
+/* Between two queues of the program's context: ordered with both by events. One lock at a time, to avoid deadlock. */
+static situ_status copy_beside(int to, void *dst, size_t dst_at, int from, const void *src, size_t src_at,
+                               size_t bytes) {
+  void *ready = NULL;
+  cl_event done = NULL;
+  situ_status status = situ__cl_record_event(from, &ready);
+  if (status == SITU_OK) status = queue_behind(to, dst, dst_at, src, src_at, bytes, ready, &done);
+  if (done) {
+    const situ_status waits = situ__cl_wait_event(from, done);
+    if (status == SITU_OK) status = waits;
+    (void)clReleaseEvent(done);
+  }
+  if (ready) (void)clReleaseEvent(ready);
+  return status;
+}
+
+/* Devices that situ opened have separate contexts, perhaps of different drivers: the source is mapped, which is free if
+   it is in host memory, and written from there. */
 situ_status situ__cl_copy_peer(int to, void *dst, size_t dst_at, int from, const void *src, size_t src_at,
                                size_t bytes) {
   if (to == from) return copy_within(to, dst, dst_at, src, src_at, bytes);
   situ_status status;
   situ__cl_device *source = situ__cl_enter(from, copying, &status);
+  if (!source) return status;
+  const cl_context context = source->context;
+  (void)situ__cl_leave(source, SITU_OK);
+  if (is_context_of(to, context)) return copy_beside(to, dst, dst_at, from, src, src_at, bytes);
+  source = situ__cl_enter(from, copying, &status);
   if (!source) return status;
   cl_int error = CL_SUCCESS;
   void *mapped = NULL;

@@ -24,6 +24,7 @@ typedef struct situ__cl_device {
   cl_context context;
   cl_command_queue queue;
   cl_command_queue aside; /* of an adopted device, in the same context: trials wait, and the program's queue must not */
+  situ_foreign program;   /* of an adopted device: its allocator, if it has one */
   cl_mem fault;           /* a `fault` that kernels write to */
   bool unchecked;         /* a kernel that may have written to it is queued */
   situ__table kernels;
@@ -72,6 +73,7 @@ situ_status situ__cl_borrow(int index, void *handle, size_t bytes, void **data, 
 void situ__cl_give_back(int index, void *data);
 situ_status situ__cl_wait_event(int index, void *event);
 situ_status situ__cl_record_event(int index, void **event);
+situ_status situ__cl_share(int index, void *queue, int *number);
 
 /* ---- slots of its table of targets (device.c, memory.c, program.c) ---------------------------- */
 const situ__target *situ__cl_target_of(int index);

@@ -15,6 +15,7 @@ situ_status situ__sim_adopt(int index, const situ_foreign *foreign) {
   situ__sim *sim = situ__sim_lock(index);
   situ__sim_reset(sim);
   sim->program = *context;
+  sim->foreign = *foreign;
   situ__sim_unlock(sim);
   return SITU_OK;
 }
@@ -23,6 +24,7 @@ situ_status situ__sim_abandon(int index) {
   situ__sim *sim = situ__sim_lock(index);
   situ__sim_run(sim);
   sim->program = (situ_sim_context){ 0 };
+  sim->foreign = (situ_foreign){ 0 };
   return situ__sim_leave_telling(sim);
 }
 

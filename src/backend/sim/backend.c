@@ -101,7 +101,9 @@ static situ_status alloc(int index, size_t bytes, void **data) {
   if (!sim) return SITU_E_LOST;
   sim->stats.allocations++;
   bool fits = bytes <= sim->stats.budget && sim->stats.used <= sim->stats.budget - bytes;
-  *data = fits && !strikes(sim, SITU_SIM_ALLOC) ? situ__sim_arena_alloc(&sim->arena, bytes) : NULL;
+  const situ_foreign *own = &sim->foreign;
+  if (!fits || strikes(sim, SITU_SIM_ALLOC)) *data = NULL;
+  else *data = own->alloc ? own->alloc(own->payload, bytes, own->queue) : situ__sim_arena_alloc(&sim->arena, bytes);
   if (*data) sim->stats.used += bytes;
   return leave(sim, *data ? SITU_OK : SITU_E_NOMEM);
 }
@@ -111,7 +113,8 @@ static void release(int index, void *data, size_t bytes) {
   situ__sim *sim = situ__sim_lock(index);
   if (!sim) return;
   situ__sim_run(sim);
-  situ__sim_arena_free(&sim->arena, data, bytes);
+  if (sim->foreign.alloc) sim->foreign.free(sim->foreign.payload, data, sim->foreign.queue);
+  else situ__sim_arena_free(&sim->arena, data, bytes);
   sim->stats.used -= bytes;
   situ__sim_unlock(sim);
 }

@@ -60,6 +60,7 @@ typedef struct situ__sim {
   situ__sim_fault fault[SITU_SIM_FAULTS];
   situ_sim_statistics stats;
   situ_sim_context program; /* of an adopted device */
+  situ_foreign foreign;     /* and its allocator, if it has one */
 } situ__sim;
 
 /* Whether the memory is the program's. */

@@ -4,6 +4,7 @@
    SPDX-License-Identifier: MIT */
 #include <pthread.h>
 
+#include "situ/dlpack.h"
 #include "situ/interop.h"
 #include "support/cuda/double.h"
 #include "support/test.h"
@@ -28,6 +29,23 @@ static void adopt(void) {
 }
 
 #include "support/adopted.h"
+
+static void *own_alloc(void *payload, size_t bytes, void *queue) {
+  account *a = payload;
+  if (a->none || queue != stream || cudaMalloc(&a->newest, bytes) != cudaSuccess) return NULL;
+  a->live++;
+  return a->newest;
+}
+
+static void own_free(void *payload, void *handle, void *queue) {
+  account *a = payload;
+  a->live -= queue == stream && cudaFree(handle) == cudaSuccess;
+}
+
+static void adopt_with(account *a) {
+  const situ_foreign f = { .kind = SITU_CUDA, .queue = stream, .alloc = own_alloc, .free = own_free, .payload = a };
+  assert_int_equal(situ_device_adopt(&f, &device), SITU_OK);
+}
 
 static int open_program(void **state) {
   (void)state;
@@ -174,6 +192,119 @@ static void pinned_memory_is_used_in_place(void **state) {
   assert_int_equal(situ_scope_end(&scope), SITU_OK);
   abandon();
   assert_int_equal(cudaFreeHost(pinned), cudaSuccess);
+}
+
+/* ---- DLPack ----------------------------------------------------------------------------------- */
+
+static void free_managed(situ_dlpack_versioned *self) { ++*(int *)self->manager; }
+
+/* What another library gives out of the program's memory. */
+static situ_dlpack_versioned produce(int32_t type, int64_t *shape, int *freed) {
+  return (situ_dlpack_versioned){ .major = 1,
+                                  .manager = freed,
+                                  .deleter = free_managed,
+                                  .tensor = { .data = memory,
+                                              .device_type = type,
+                                              .ndim = 1,
+                                              .code = 2,
+                                              .bits = 32,
+                                              .lanes = 1,
+                                              .shape = shape,
+                                              .byte_offset = 8 } };
+}
+
+static void expect_foreign(situ_dlpack_versioned m, situ_device on, situ_status status, const char *part) {
+  int *freed = m.manager;
+  *freed = 0;
+  expect_refused(situ_from_dlpack_on(&m, SITU_DLPACK_VERSIONED, on), status, "from_dlpack_on", part);
+  assert_int_equal(*freed, 1);
+}
+
+/* placement: A19 */
+static void tensors_come_in_by_dlpack(void **state) {
+  (void)state;
+  int64_t shape[] = { 3 };
+  int freed = 0;
+  situ_scope scope;
+  adopt();
+  situ_dlpack_versioned m = produce(2, shape, &freed), none = m;
+  situ_scope_begin(&scope);
+  situ_tensor *x = situ_from_dlpack_on(&m, SITU_DLPACK_VERSIONED, device);
+  expect_exact(situ_add_scalar_(x, 1), SITU_SHAPE(3), 3, 4, 5);
+  assert_true(memory[2] == 3);
+  none.flags = 1;
+  expect_refused(situ_add_scalar_(situ_from_dlpack_on(&none, SITU_DLPACK_VERSIONED, device), 1), SITU_E_STATE,
+                 "add_scalar_", "is read-only memory");
+  assert_int_equal(freed, 0);
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+  assert_int_equal(freed, 2);
+  expect_foreign(produce(1, shape, &freed), device, SITU_E_DEVICE, "on the host, its device 0 (type 1), which cuda:2");
+  expect_foreign(produce(4, shape, &freed), device, SITU_E_DEVICE, "on OpenCL device 0 (type 4)");
+  expect_foreign(produce(2, shape, &freed), situ_dev("cpu"), SITU_E_DEVICE, "or use situ_from_dlpack_on");
+  expect_foreign(produce(2, shape, &freed), situ_dev("cuda:0"), SITU_E_DEVICE, "is a device that situ has opened");
+  none = produce(2, shape, &freed);
+  none.tensor.data = &freed;
+  expect_foreign(none, device, SITU_E_DEVICE, "is not CUDA's");
+  shape[0] = FLOATS;
+  expect_foreign(produce(2, shape, &freed), device, SITU_E_SHAPE, "the memory has 248 bytes");
+  shape[0] = 0;
+  none = produce(2, shape, &freed);
+  none.tensor.data = NULL;
+  freed = 0;
+  situ_scope_begin(&scope);
+  assert_int_equal(situ_numel(situ_from_dlpack_on(&none, SITU_DLPACK_VERSIONED, device)), 0);
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+  assert_int_equal(freed, 1);
+  abandon();
+}
+
+/* The consumer's stream waits for what is queued, and the host for nothing. */
+static void tensors_go_out_by_dlpack(void **state) {
+  (void)state;
+  const cuda_double *d = cuda_double_state();
+  cudaStream_t consumer;
+  situ_scope scope;
+  adopt();
+  assert_int_equal(cudaStreamCreateWithFlags(&consumer, cudaStreamNonBlocking), cudaSuccess);
+  for (int versioned = 0; versioned < 2; versioned++) {
+    const situ_dlpack_abi abi = versioned ? SITU_DLPACK_VERSIONED : SITU_DLPACK_UNVERSIONED;
+    situ_scope_begin(&scope);
+    situ_tensor *x = situ_full(SITU_SHAPE(2, 3), 5 + versioned, &(situ_options){ .device = device });
+    const long waits = d->waits;
+    void *managed = situ_to_dlpack_for(situ_select(x, 0, 1), abi, consumer);
+    assert_non_null(managed);
+    situ_dlpack_versioned *v = managed;
+    situ_dlpack_unversioned *u = managed;
+    const situ_dlpack_tensor *t = versioned ? &v->tensor : &u->tensor;
+    assert_true(t->device_type == 2 && t->device_id == 0 && t->ndim == 1 && t->shape[0] == 3 && t->byte_offset == 0);
+    assert_int_equal(cudaMemcpyAsync(memory, t->data, 12, cudaMemcpyDefault, consumer), cudaSuccess);
+    assert_int_equal(d->waits, waits);
+    assert_int_equal(situ_scope_end(&scope), SITU_OK); /* the consumer still has it */
+    assert_int_equal(situ_device_abandon(device), SITU_E_STATE);
+    expect_error(SITU_E_STATE, "device_abandon", "1 tensor lives on cuda:2");
+    assert_int_equal(cudaStreamSynchronize(consumer), cudaSuccess);
+    assert_true(memory[0] == 5.f + (float)versioned && memory[2] == memory[0]);
+    if (versioned) v->deleter(v);
+    else u->deleter(u);
+  }
+  situ_scope_begin(&scope);
+  situ_tensor *x = lend(&(situ_memory){ .handle = memory, .read_only = true }, SITU_SHAPE(2));
+  situ_dlpack_versioned *m = situ_to_dlpack_for(x, SITU_DLPACK_VERSIONED, NULL);
+  assert_true(m && m->flags == 1 && m->tensor.data == memory);
+  m->deleter(m);
+  expect_refused(situ_to_dlpack_for(x, SITU_DLPACK_UNVERSIONED, NULL), SITU_E_STATE, "to_dlpack_for", "is read-only");
+  expect_refused(situ_to_dlpack(x, SITU_DLPACK_VERSIONED), SITU_E_DEVICE, "to_dlpack", "is on cuda:2");
+  situ_tensor *own = situ_ones(SITU_SHAPE(1), &(situ_options){ .device = situ_dev("cuda:0") });
+  expect_refused(situ_to_dlpack_for(own, SITU_DLPACK_VERSIONED, NULL), SITU_E_DEVICE, "to_dlpack_for",
+                 "is a device that situ has opened");
+  cuda_double_state()->fail_name = "cudaStreamWaitEvent";
+  cuda_double_state()->fail_error = cudaErrorInvalidResourceHandle;
+  cuda_double_state()->fail_nth = 1;
+  expect_refused(situ_to_dlpack_for(situ_neg(x), SITU_DLPACK_VERSIONED, consumer), SITU_E_ARG, "to_dlpack_for",
+                 "queue is not a cudaStream_t");
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+  assert_int_equal(cudaStreamDestroy(consumer), cudaSuccess);
+  abandon();
 }
 
 /* ---- handles ---------------------------------------------------------------------------------- */
@@ -348,6 +479,8 @@ int main(void) {
     TEST(copies_between_streams_stay_on_the_device),
     TEST(memory_of_another_device_is_refused),
     TEST(pinned_memory_is_used_in_place),
+    TEST(tensors_come_in_by_dlpack),
+    TEST(tensors_go_out_by_dlpack),
     TEST(wrong_handles_are_refused),
     TEST(threads_have_streams_of_their_own),
     TEST(nothing_is_left_behind),

@@ -4,72 +4,17 @@
 /* A program's own context, queue and buffers: work is queued behind its own without a wait, each object is freed once in
    whatever order, and each wrong handle is refused by name.
    SPDX-License-Identifier: MIT */
-#define CL_TARGET_OPENCL_VERSION 120
-#include <CL/cl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "situ/interop.h"
 #include "situ/ledger.h"
 #include "situ/nn.h"
-#include "situ/scope.h"
-#include "support/opencl/shim.h"
+#include "situ/place.h"
+#include "support/opencl/program.h"
 #include "situ/sys/tensor.h"
-#include "support/test.h"
-
-/* ---- a program ------------------------------------------------------------------------------ */
-
-typedef struct program {
-  cl_device_id id;
-  cl_context context;
-  cl_command_queue queue;
-  situ_device device; /* as situ has adopted it */
-  situ_scope scope;   /* of what is made there */
-} program;
-
-static void find(cl_device_id ids[2]) {
-  cl_platform_id platform;
-  cl_uint count = 0;
-  assert_int_equal(clGetPlatformIDs(1, &platform, NULL), CL_SUCCESS);
-  assert_int_equal(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 2, ids, &count), CL_SUCCESS);
-  if (count < 2) ids[1] = ids[0];
-}
-
-static program open_program(void) {
-  program p = { 0 };
-  cl_device_id ids[2];
-  cl_int error;
-  find(ids);
-  p.id = ids[0];
-  p.context = clCreateContext(NULL, 1, &p.id, NULL, NULL, &error);
-  p.queue = clCreateCommandQueue(p.context, p.id, 0, &error);
-  assert_non_null(p.queue);
-  return p;
-}
-
-static void close_program(program *p) {
-  (void)clReleaseCommandQueue(p->queue);
-  (void)clReleaseContext(p->context);
-}
-
-static situ_foreign handles(const program *p) { return (situ_foreign){ .kind = SITU_OPENCL, .queue = p->queue }; }
-
-static program adopt_program(void) {
-  program p = open_program();
-  const situ_foreign f = handles(&p);
-  assert_int_equal(situ_device_adopt(&f, &p.device), SITU_OK);
-  situ_scope_begin(&p.scope);
-  return p;
-}
-
-static void abandon_program(program *p) {
-  assert_int_equal(situ_scope_end(&p->scope), SITU_OK);
-  assert_int_equal(situ_device_abandon(p->device), SITU_OK);
-  close_program(p);
-}
 
 static cl_mem buffer(const program *p, cl_mem_flags flags, size_t floats) {
   cl_int error;
@@ -139,10 +84,6 @@ static void expect_tile(const float *raw, const float *weight, const float *show
     assert_true(fabs((sum > 0 ? 2 * sum : 0) + i - (double)shown[i]) < 1e-3);
   }
 }
-
-static const char *const waiting[] = { "clFinish",           "clEnqueueReadBuffer",     "clEnqueueWriteBuffer",
-                                       "clEnqueueMapBuffer", "clEnqueueUnmapMemObject", "clWaitForEvents" };
-enum { WAITING = sizeof waiting / sizeof *waiting };
 
 /* placement: L1, L3 */
 static void nothing_waits_and_nothing_is_copied(void **state) {

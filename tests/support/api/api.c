@@ -191,7 +191,7 @@ static void end_what_began(api_world *w, void *result, bool failed) {
   if (api_is(f, "comm_begin") && !failed) SITU_IGNORE(situ_comm_wait(**(situ_comm_request ***)w->argument[2]));
   if (api_is(f, "nn_alloc") && !failed) situ_nn_free(situ_nn_done(*(void **)result));
   if (api_is(f, "data_lease") && !failed) SITU_IGNORE(situ_data_release(*(situ_tensor **)w->argument[0]));
-  if (api_is(f, "to_dlpack") && !failed) give_back(*(void **)result, *(situ_dlpack_abi *)w->argument[1]);
+  if (api_is(f, "to_dlpack to_dlpack_for") && !failed) give_back(*(void **)result, *(situ_dlpack_abi *)w->argument[1]);
   if (api_is(f, "retain duplicate") && !failed) situ_release(*(situ_tensor **)result);
   if (api_is(f, "place_check") && !failed) situ_place_report_free(*(void **)w->argument[3]);
   if (api_is(f, "place_mend") && !failed) situ_place_fixes_free(*(void **)w->argument[3]);

@@ -582,7 +582,7 @@ static void fill(api_world *w, const api_parameter *p, void *at) {
 
 void api_valid(api_world *w, const api_function *function, situ_device device) {
   *w = (api_world){ .function = function, .device = device };
-  if (api_is(api_name(w), "from_blob view_host data_ptr data_lease data_release from_dlpack to_dlpack"))
+  if (strstr(api_name(w), "dlpack") || api_is(api_name(w), "from_blob view_host data_ptr data_lease data_release"))
     w->device = (situ_device){ SITU_CPU, 0 }; /* host memory */
   assert_true(function->count <= API_PARAMETERS);
   for (int i = 0; i < function->count; i++) {
