@@ -38,7 +38,7 @@ def of_numpy():
     values = numpy.ones(3, numpy.float32)
     values.flags.writeable = False
     fixed = situ.from_dlpack(values)
-    refused(lambda: situ.call("add_", fixed, fixed), "made read-only")
+    refused(lambda: situ.call("add_", fixed, fixed), "is read-only memory")
     assert not numpy.from_dlpack(fixed).flags.writeable
     refused(lambda: situ.from_dlpack(numpy.ones(2, numpy.complex64)), "complex of 64 bits")
     refused(lambda: situ.from_dlpack(numpy.ones(4)[::-1]), "is negative")
