@@ -4,11 +4,12 @@
 # Its kernels are the module's, compiled for the host: lanes are fibers (support/cuda/emulate.h).
 enable_language(CXX)
 situ_spell_kernels(${CMAKE_CURRENT_BINARY_DIR}/cuda/kernels 1)
+list(APPEND spelled ${CMAKE_CURRENT_SOURCE_DIR}/support/cuda/example.cu)
 add_library(situ_cuda_emulated OBJECT ${spelled})
 set_source_files_properties(${spelled} PROPERTIES LANGUAGE CXX OBJECT_DEPENDS
   "${kernel_headers};${CMAKE_CURRENT_SOURCE_DIR}/support/cuda/emulate_cuda.h")
 set_target_properties(situ_cuda_emulated PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_STANDARD 17)
-target_include_directories(situ_cuda_emulated PRIVATE ${PROJECT_SOURCE_DIR}/src)
+target_include_directories(situ_cuda_emulated PRIVATE ${PROJECT_SOURCE_DIR}/src ${CMAKE_CURRENT_SOURCE_DIR})
 target_compile_options(situ_cuda_emulated PRIVATE -x c++ -w -O1 -ffp-contract=off
   -include ${CMAKE_CURRENT_SOURCE_DIR}/support/cuda/emulate_cuda.h)
 # Texts of many kernels that each run little are compiled longer than they would run longer.
