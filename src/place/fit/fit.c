@@ -15,8 +15,9 @@ static const char op[] = "place_fit";
 enum {
   RUNS = 400,      /* dry runs at most */
   IDLE = 40,       /* of them one after the other that come no nearer */
-  STEPS = 1 << 17, /* of one search */
-  LARGEST = 5      /* tensors in a message */
+  STEPS = 1 << 20, /* of all searches; each may take an eighth of what is left, or FEW */
+  FEW = 1 << 12,
+  LARGEST = 5 /* tensors in a message */
 };
 
 typedef struct fitting {
@@ -272,11 +273,15 @@ static situ_status find(fitting *t, situ_place_layout *out) {
   situ__search *s = &t->search;
   uint64_t bound = UINT64_MAX, lacks = UINT64_MAX;
   bool guess = true;
+  int64_t left = STEPS;
   s->scale = 1;
   for (int idle = 0; idle < IDLE && out->runs < RUNS;) {
     bool found = false;
-    s->steps = STEPS;
-    if (!situ__search_run(s, bound)) {
+    const int64_t most = left / 8 > FEW ? left / 8 : FEW;
+    s->steps = most;
+    const bool proposed = situ__search_run(s, bound);
+    left -= most - s->steps;
+    if (!proposed) {
       if (!guess) {
         out->best = s->steps > 0;
         break;

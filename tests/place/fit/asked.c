@@ -169,6 +169,30 @@ static void a_refusal_says_what_lacks(void **state) {
   situ_nn_free(m);
 }
 
+/* Without memory of the host it is an error, and nothing has changed. */
+static void a_failed_allocation_is_an_error(void **state) {
+  (void)state;
+  situ_nn_module *m = situ_nn_eval(SEQ(LIN(32, 64), situ_nn_relu(), LIN(64, 64)));
+  situ_tree *in = input(2, 32, sim(0));
+  const situ_place_limit limits[] = { { sim(0), 14000 }, { sim(1), 20000 } };
+  situ_status status = SITU_E_NOMEM;
+  int failed = 0;
+  for (uint64_t n = 1; status != SITU_OK; n += 1 + n / 16, failed++) {
+    situ_place_layout l;
+    situ_fail_allocation(n, false);
+    status = situ_place_fit(m, in, limits, 2, NULL, &l);
+    situ_fail_allocation(0, false);
+    if (status != SITU_OK) assert_int_equal(status, SITU_E_NOMEM);
+    else assert_string_equal(l.map, "0=sim:0, 2=sim:1");
+    situ_error_clear();
+    situ_place_layout_free(&l);
+  }
+  assert_true(failed > 20);
+  expect_on(situ_nn_get_tensor(m, "2.weight"), situ_dev("cpu"));
+  situ_tree_free(in);
+  situ_nn_free(m);
+}
+
 /* ---- seconds ---- */
 
 /* placement: F10 */
@@ -225,9 +249,11 @@ static int begin(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    FIT_TEST(what_is_to_stay_whole_does), FIT_TEST(the_host_takes_the_rest),       FIT_TEST(a_model_on_meta_is_fitted),
-    FIT_TEST(many_layers_are_joined),     FIT_TEST(a_model_in_training_is_fitted), FIT_TEST(a_refusal_says_what_lacks),
-    FIT_TEST(seconds_are_measured_once),  FIT_TEST(the_estimate_is_near),
+    FIT_TEST(what_is_to_stay_whole_does),      FIT_TEST(the_host_takes_the_rest),
+    FIT_TEST(a_model_on_meta_is_fitted),       FIT_TEST(many_layers_are_joined),
+    FIT_TEST(a_model_in_training_is_fitted),   FIT_TEST(a_refusal_says_what_lacks),
+    FIT_TEST(seconds_are_measured_once),       FIT_TEST(the_estimate_is_near),
+    FIT_TEST(a_failed_allocation_is_an_error),
   };
   return cmocka_run_group_tests_name("place/fit/asked", tests, NULL, NULL);
 }

@@ -186,6 +186,22 @@ static int try_all_maps(subject *s, outcome all[MAPS]) {
   return count;
 }
 
+/* A chain in three pieces, each on a device of its own or with its neighbour. Returns how many maps there are. */
+static int try_all_cuts(subject *s, outcome all[MAPS]) {
+  static const int order[][SIMS] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 } };
+  const parts p = parts_of(s->module);
+  int count = 0;
+  for (int i = 0; i <= p.parts; i++)
+    for (int k = i; k <= p.parts; k++)
+      for (size_t d = 0; d < sizeof order / sizeof *order; d++) {
+        int device[PARTS];
+        for (int u = 0; u < p.parts; u++) device[u] = order[d][(u >= i) + (u >= k)];
+        assert_true(count < MAPS);
+        all[count++] = try_map(s, &p, device);
+      }
+  return count;
+}
+
 static bool keeps(const outcome *o, const uint64_t bytes[SIMS]) {
   bool good = true;
   for (int i = 0; i < SIMS; i++) good = good && o->peak[i] <= bytes[i];
@@ -242,7 +258,7 @@ static void try_limits(subject *s, const outcome *all, int maps, uint64_t alone,
 /* placement: I2 */
 static void no_run_exceeds_a_limit_and_no_map_copies_less(void **state) {
   (void)state;
-  enum { LIMITS = 20 };
+  const int limits = getenv("SITU_TEST_ALL") ? 200 : 20;
   static outcome all[MAPS];
   tally sum = { 0 };
   seed = 1;
@@ -259,13 +275,51 @@ static void no_run_exceeds_a_limit_and_no_map_copies_less(void **state) {
     expect_it_runs(&s, &l);
     situ_place_layout_free(&l);
     const int maps = try_all_maps(&s, all);
-    for (int i = 0; i < LIMITS; i++) try_limits(&s, all, maps, alone, &sum);
+    for (int i = 0; i < limits; i++) try_limits(&s, all, maps, alone, &sum);
     free_subject(&s);
     expect_ok(situ_scope_end(&scope));
   }
   print_message("%d of %d limits fitted, %d on several devices, %d were compared with all maps\n", sum.fitted,
-                KINDS * LIMITS, sum.spread, sum.compared);
-  assert_true(sum.spread > KINDS * LIMITS / 4 && sum.compared > KINDS * LIMITS / 2);
+                KINDS * limits, sum.spread, sum.compared);
+  assert_true(sum.spread > KINDS * limits / 4 && sum.compared > KINDS * limits / 2);
+}
+
+/* A chain of layers of any width is cut where the activations are narrow. */
+static situ_nn_module *chain(void) {
+  situ_nn_module *m = SEQ(LIN(24, 90));
+  for (int i = 0, from = 90, to; i < PARTS - 1; i++, from = to) m = situ_nn_append(m, LIN(from, to = 10 + 37 * i % 90));
+  return m;
+}
+
+static void a_chain_is_cut_as_a_programme_over_all_cuts_does(void **state) {
+  (void)state;
+  static outcome all[MAPS];
+  static const struct kind k = { "chain", chain, { 2, { 32, 24 } }, 0, SUM };
+  int fitted = 0;
+  seed = 2;
+  for (const struct mode *mode = modes; mode < modes + MODES; mode += 3) { /* inference, Adam */
+    situ_scope scope;
+    situ_scope_begin(&scope);
+    subject s = subject_of(&k, mode);
+    const int cuts = try_all_cuts(&s, all);
+    for (int i = 0; i < 30; i++) {
+      uint64_t bytes[SIMS];
+      situ_place_layout l;
+      for (int d = 0; d < SIMS; d++) bytes[d] = all[0].peak[2] / 4 + upto(all[0].peak[2] / 2);
+      const situ_status status = fit(&s, bytes, SIMS, &l);
+      const uint64_t least = fewest_bytes(all, cuts, bytes);
+      if (least < (status == SITU_OK ? l.bytes : UINT64_MAX))
+        fail_msg("%s: %llu B, cuts %llu B", l.map, (unsigned long long)l.bytes, (unsigned long long)least);
+      fitted += status == SITU_OK;
+      if (status == SITU_OK) expect_it_runs(&s, &l);
+      situ_error_clear();
+      situ_place_layout_free(&l);
+    }
+    free_subject(&s);
+    expect_ok(situ_scope_end(&scope));
+  }
+  print_message("%d chains fitted\n", fitted);
+  assert_true(fitted > 20);
 }
 
 static int begin(void **state) {
@@ -275,6 +329,7 @@ static int begin(void **state) {
 #define FIT_TEST(name) cmocka_unit_test_setup_teardown(name, begin, pair_end)
 
 int main(void) {
-  const struct CMUnitTest tests[] = { FIT_TEST(no_run_exceeds_a_limit_and_no_map_copies_less) };
+  const struct CMUnitTest tests[] = { FIT_TEST(no_run_exceeds_a_limit_and_no_map_copies_less),
+                                      FIT_TEST(a_chain_is_cut_as_a_programme_over_all_cuts_does) };
   return cmocka_run_group_tests_name("place/fit/limits", tests, NULL, NULL);
 }
