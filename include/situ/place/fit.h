@@ -28,7 +28,8 @@ typedef struct situ_place_fit_options {
 typedef struct situ_place_layout {
   const char *map;         /**< for situ_nn_to_map: "embed=cuda:0, layers.0=cuda:0, head=cpu" */
   uint64_t bytes;          /**< copied between devices in one forward, and backward if it is checked */
-  bool best;               /**< no map within the limits was found to copy fewer bytes, and all were looked at */
+  bool best;               /**< the search ended by itself: no map is left that copies fewer bytes, and whose parts were
+                                not seen to need more than a device may have */
   int64_t runs;            /**< dry runs that were made */
   situ_place_report check; /**< of the run with the map: .loads has the peak of each device, .edges each
                                 copy; situ_place_report_print shows it */
@@ -37,8 +38,8 @@ typedef struct situ_place_layout {
 /** Finds a map of the module over devices, in the order of preference, such that no device exceeds its limit at any
     time of the run, and the fewest bytes are copied between devices. The parts are modules with parameters or buffers
     of their own (neighbours are joined if there are more than 64); tensors that share memory stay together. Peaks are
-    those of situ_place_check, so they include activations, gradients and states of optimisers; the last check was made
-    with the map that is returned.
+    those of situ_place_check, so they include activations, gradients and states of optimisers; the map that is
+    returned was checked.
 
     The run copies operands between devices, so it needs the policy for that (situ_policy_begin with SITU_POLICY_COPY),
     unless forward does it itself (situ_to with situ_nn_home); each copy counts, two of one tensor twice. Inputs are
