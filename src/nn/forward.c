@@ -113,7 +113,8 @@ static situ_tree *run_type(situ_nn_module *m, const situ_tree *inputs, const voi
 
 /* Runs the module's own code. */
 static situ_tree *run_code(situ_nn_module *m, const situ_tree *inputs, const void *kwargs) {
-  if (!m->parametrized && (!m->computes_on.kind || situ__nn_pending(m))) return run_type(m, inputs, kwargs);
+  const bool fetches = m->computes_on.kind && m->children < m->count && !situ__nn_pending(m);
+  if (!m->parametrized && !fetches) return run_type(m, inputs, kwargs);
   situ__nn_fetched fetched = { 0 };
   situ_nn_module *stand_in = situ__nn_stand_in(m, &fetched);
   situ_tree *out = stand_in ? run_type(stand_in, inputs, kwargs) : NULL;
