@@ -141,7 +141,7 @@ SITU_API int64_t situ_snapshot_json(const situ_snapshot *snapshot, char *buffer,
 
 /** The tree as a graph for Graphviz (`dot -Tsvg`): modules and tensors, coloured by device, and as dashed arrows the
     copies, of which there may be none. */
-SITU_API int64_t situ_snapshot_dot(const situ_snapshot *snapshot, const situ_place_edge *edges, int64_t edge_count,
+SITU_API int64_t situ_snapshot_dot(const situ_snapshot *snapshot, const situ_place_edge *edges, int64_t count,
                                    char *buffer, size_t size);
 
 /** The differences between two snapshots, one line per tensor: "encoder.fc1.weight: cpu -> sim:0", added, removed,

@@ -30,10 +30,13 @@ typedef struct situ__doctor_finding {
   bool of_ledger;   /* made anew for each report */
 } situ__doctor_finding;
 
-/* An outermost module. */
+/* An outermost module. Another thread may be using one that this thread has not called last, so only that thread looks
+   at it. */
 typedef struct situ__doctor_root {
   situ_nn_module *module;
+  const void *thread; /* that has called it last: an address in it */
   int64_t calls;
+  bool checked; /* the look at its first call is over */
   const situ_nn_type *type;
   situ__text tree, map, mend; /* as text; as SVG; statements for all that the preflight found */
 } situ__doctor_root;
@@ -54,9 +57,13 @@ typedef struct situ__doctor {
   situ__doctor_finding *finding;
   int64_t findings, finding_capacity;
   situ__doctor_root root[SITU__DOCTOR_ROOTS];
-  int roots, more_roots;
-  situ_optim *optim[SITU__DOCTOR_OPTIMS];
-  bool stepped[SITU__DOCTOR_OPTIMS];
+  int roots;
+  int64_t other_calls; /* of modules that are not in the list, which is full */
+  struct situ__doctor_optim {
+    situ_optim *optim;
+    const void *thread; /* that has made or stepped it last */
+    bool stepped;
+  } optim[SITU__DOCTOR_OPTIMS];
   int optims;
   situ__doctor_memory memory[SITU__DOCTOR_DEVICES];
   int devices, samples;

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -11,6 +12,7 @@
 #include "base/watch.h"
 #include "place/doctor/doctor.h"
 #include "place/draw/snapshot.h"
+#include "place/lint/lint.h"
 #include "situ/place.h"
 #include "situ/sys/dry.h"
 #include "situ/sys/shape.h"
@@ -117,17 +119,18 @@ static unsigned trained_elsewhere(situ_nn_module *m, situ_lint_options options) 
   situ_tree_free(parameters);
   options.report = count_untrained;
   options.payload = &untrained;
-  SITU_IGNORE(situ_place_lint(m, &options));
+  situ__lint_beside(m, &options);
   situ_error_clear();
   return untrained == trainable ? 1u << SITU_LINT_UNTRAINED : 0;
 }
 
-/* All optimisers that the program has. Returns their number. */
+/* The optimisers of this thread. Returns their number. */
 static int list_optims(situ_optim *list[SITU__DOCTOR_OPTIMS]) {
   situ__doctor *d = &situ__doctor_now;
+  int count = 0;
   situ__mutex_lock(&d->lock);
-  const int count = d->optims;
-  memcpy(list, d->optim, sizeof d->optim);
+  for (int i = 0; i < d->optims; i++)
+    if (d->optim[i].thread == &busy) list[count++] = d->optim[i].optim;
   situ__mutex_unlock(&d->lock);
   return count;
 }
@@ -144,7 +147,7 @@ static void lint(situ_nn_module *m, bool trained, unsigned ignore) {
     /* Other models have optimisers, too. */
     if (d->roots > 1) options.ignore |= 1u << SITU_LINT_FOREIGN | trained_elsewhere(m, options);
   }
-  SITU_IGNORE(situ_place_lint(m, &options));
+  situ__lint_beside(m, &options);
   situ_error_clear();
   situ__mutex_lock(&d->lock);
   if (d->lint_count < SITU__DOCTOR_LINTS)
@@ -252,7 +255,7 @@ static situ__doctor_root *root_of(situ_nn_module *m) {
   situ__doctor *d = &situ__doctor_now;
   for (int i = 0; i < d->roots; i++)
     if (d->root[i].module == m && d->root[i].type == m->type) return &d->root[i];
-  if (d->roots == SITU__DOCTOR_ROOTS) return d->more_roots++, NULL;
+  if (d->roots == SITU__DOCTOR_ROOTS) return d->other_calls++, NULL;
   d->root[d->roots] = (situ__doctor_root){ .module = m, .type = m->type };
   return &d->root[d->roots++];
 }
@@ -274,6 +277,12 @@ static void look_at(situ__doctor_root *root, int64_t call, situ_tensor *x, const
   situ_tree_free(own);
 }
 
+/* A check copies the module, which refuses calls by other threads: they wait, 5 s at most. */
+static void await_check(situ__doctor_root *root) {
+  const struct timespec nap = { .tv_nsec = 1000000 };
+  for (int i = 0; i < 5000 && !__atomic_load_n(&root->checked, __ATOMIC_ACQUIRE); i++) (void)nanosleep(&nap, NULL);
+}
+
 /* Calls 1, 2, 4, 8, ... are looked at. */
 static void on_call(situ_nn_module *m, situ_tensor *x, const situ_tree *inputs) {
   situ__doctor *d = &situ__doctor_now;
@@ -282,42 +291,59 @@ static void on_call(situ_nn_module *m, situ_tensor *x, const situ_tree *inputs) 
   situ__mutex_lock(&d->lock);
   situ__doctor_root *root = root_of(m);
   const int64_t call = root ? root->calls++ : -1;
+  if (root) root->thread = &busy;
   situ__mutex_unlock(&d->lock);
+  if (call > 0) await_check(root);
   if (call >= 0 && !(call & (call + 1))) look_at(root, call, x, inputs);
+  if (call == 0) __atomic_store_n(&root->checked, true, __ATOMIC_RELEASE);
   step_back(&a);
+}
+
+static struct situ__doctor_optim *find_optim(const situ_optim *o) {
+  situ__doctor *d = &situ__doctor_now;
+  for (int i = 0; i < d->optims; i++)
+    if (d->optim[i].optim == o) return &d->optim[i];
+  return NULL;
 }
 
 static void on_optimiser(situ_optim *o, bool alive) {
   situ__doctor *d = &situ__doctor_now;
-  int i = 0;
   if (busy || situ_is_dry()) return;
   situ__mutex_lock(&d->lock);
-  while (i < d->optims && d->optim[i] != o) i++;
-  if (alive && i < SITU__DOCTOR_OPTIMS) {
-    d->stepped[d->optims] = false;
-    d->optim[d->optims++] = o;
-  } else if (!alive && i < d->optims) {
-    d->optim[i] = d->optim[--d->optims];
-    d->stepped[i] = d->stepped[d->optims];
-  }
+  struct situ__doctor_optim *old = find_optim(o);
+  if (!alive && old) *old = d->optim[--d->optims];
+  if (alive && d->optims < SITU__DOCTOR_OPTIMS)
+    d->optim[d->optims++] = (struct situ__doctor_optim){ .optim = o, .thread = &busy };
   situ__mutex_unlock(&d->lock);
+}
+
+/* Returns whether it is the optimiser's first step. */
+static bool note_step(const situ_optim *o) {
+  situ__doctor *d = &situ__doctor_now;
+  situ__mutex_lock(&d->lock);
+  struct situ__doctor_optim *known = find_optim(o);
+  const bool first = known && !known->stepped;
+  if (known) known->stepped = true, known->thread = &busy;
+  situ__mutex_unlock(&d->lock);
+  return first;
+}
+
+/* This thread's k-th root; NULL: it is another thread's, or has been freed. */
+static situ_nn_module *own_root(int k) {
+  situ__doctor *d = &situ__doctor_now;
+  situ__mutex_lock(&d->lock);
+  situ_nn_module *m = k < d->roots && d->root[k].thread == &busy ? d->root[k].module : NULL;
+  situ__mutex_unlock(&d->lock);
+  return m && is_alive(m) ? m : NULL;
 }
 
 /* At an optimiser's first step all optimisers of a training have been made. */
 static void on_step(situ_optim *o) {
-  situ__doctor *d = &situ__doctor_now;
-  bool first = false;
   aside a;
   if (!step_aside(&a)) return;
-  situ__mutex_lock(&d->lock);
-  for (int i = 0; i < d->optims; i++) {
-    if (d->optim[i] != o) continue;
-    first = !d->stepped[i];
-    d->stepped[i] = true;
-  }
-  situ__mutex_unlock(&d->lock);
-  for (int k = 0; first && k < d->roots; k++)
-    if (is_alive(d->root[k].module)) lint(d->root[k].module, true, 0);
+  const bool first = note_step(o);
+  for (int k = 0; first && k < SITU__DOCTOR_ROOTS; k++)
+    if (own_root(k)) lint(own_root(k), true, 0);
   if (first) situ__doctor_look_at_memory(false);
   step_back(&a);
 }

@@ -91,8 +91,8 @@ static void put_roots(situ__text *t) {
   const situ__doctor *d = &situ__doctor_now;
   for (int i = 0; i < d->roots; i++) {
     const situ__doctor_root *r = &d->root[i];
-    situ__text_add(t, "<h2>Model %d of %d</h2>\n<p class=\"m\">called %" PRId64 " times</p>\n", i + 1,
-                   d->roots + d->more_roots, r->calls);
+    situ__text_add(t, "<h2>Model %d of %d</h2>\n<p class=\"m\">called %" PRId64 " times</p>\n", i + 1, d->roots,
+                   r->calls);
     if (r->mend.data)
       put_element(t, "<div class=\"card\"><p>What to write instead, for all wrong calls together</p><pre>",
                   r->mend.data, "</pre></div>");

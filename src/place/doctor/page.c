@@ -72,11 +72,11 @@ static void put_roots(situ__text *t) {
       situ__text_add(t, "\nwhat to write instead, for all wrong calls together\n");
       put_lines(t, "  ", r->mend.data);
     }
-    situ__text_add(t, "\nmodel %d of %d, called %" PRId64 " time%s\n", i + 1, d->roots + d->more_roots, r->calls,
+    situ__text_add(t, "\nmodel %d of %d, called %" PRId64 " time%s\n", i + 1, d->roots, r->calls,
                    r->calls == 1 ? "" : "s");
     put_lines(t, "  ", r->tree.data ? r->tree.data : "");
   }
-  if (d->more_roots) situ__text_add(t, "\n%d more models were not looked at\n", d->more_roots);
+  if (d->other_calls) situ__text_add(t, "\n%" PRId64 " calls of other models were not looked at\n", d->other_calls);
 }
 
 static void put_memory(situ__text *t) {

@@ -57,16 +57,16 @@ static void add_edge(situ__text *text, const situ_snapshot *s, const situ_place_
   situ__text_add(text, " [style=dashed, constraint=false, label=\"%s\"];\n", situ__bytes_text(e->bytes, bytes));
 }
 
-int64_t situ_snapshot_dot(const situ_snapshot *snapshot, const situ_place_edge *edges, int64_t edge_count, char *buffer,
+int64_t situ_snapshot_dot(const situ_snapshot *snapshot, const situ_place_edge *edges, int64_t count, char *buffer,
                           size_t size) {
   static const char op[] = "snapshot_dot";
   situ__text text = { 0 };
   if (!situ__valid(op, "snapshot", snapshot, SITU__A_SNAPSHOT) || (size && !situ__given(op, "buffer", buffer)) ||
-      (edge_count > 0 && !situ__given(op, "edges", edges)))
+      (count > 0 && !situ__given(op, "edges", edges)))
     return -1;
   situ__text_add(&text, "digraph placement {\n  node [shape=box, fontname=\"sans-serif\"];\n");
   for (int64_t i = 0; i < snapshot->count; i++) add_node(&text, snapshot, i);
-  for (int64_t i = 0; i < edge_count; i++) add_edge(&text, snapshot, &edges[i]);
+  for (int64_t i = 0; i < count; i++) add_edge(&text, snapshot, &edges[i]);
   situ__text_add(&text, "}\n");
   return situ__text_deliver(op, &text, buffer, size);
 }

@@ -177,10 +177,7 @@ static void free_lint(situ__lint *l) {
 
 static situ_status look(situ__lint *l, situ_nn_module *m) {
   unsigned all = SITU_NN_VISIT_TENSORS | SITU_NN_VISIT_MODULES;
-  SITU__CLAIM(claim);
-  if (!situ__claim_begin(&claim, situ__module_marks, m)) return situ__busy(l->op, m->type->name), situ_error();
-  situ_status status = situ_nn_walk(m, all, gather, l);
-  if (status != SITU_OK) return status;
+  if (situ_nn_walk(m, all, gather, l) != SITU_OK) return situ_error();
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   bool good =
@@ -189,7 +186,21 @@ static situ_status look(situ__lint *l, situ_nn_module *m) {
   return good ? SITU_OK : situ_error();
 }
 
-static situ_status run_lint(situ__lint *l, situ_nn_module *m, const situ_lint_options *options) {
+static situ_status look_alone(situ__lint *l, situ_nn_module *m) {
+  SITU__CLAIM(claim);
+  if (!situ__claim_begin(&claim, situ__module_marks, m)) return situ__busy(l->op, m->type->name), situ_error();
+  return look(l, m);
+}
+
+static situ_status look_beside(situ__lint *l, situ_nn_module *m) {
+  situ__use use;
+  if (!situ__use_begin(&use, situ__module_marks, m)) return situ__busy(l->op, m->type->name), situ_error();
+  const situ_status status = look(l, m);
+  situ__use_end();
+  return status;
+}
+
+static situ_status run_lint(situ__lint *l, situ_nn_module *m, const situ_lint_options *options, bool beside) {
   static const situ_lint_options none = { 0 };
   l->op = "place_lint";
   l->options = options ? options : &none;
@@ -197,7 +208,7 @@ static situ_status run_lint(situ__lint *l, situ_nn_module *m, const situ_lint_op
   if (l->options->optim_count && !l->options->optims) return situ__null(l->op, "optims");
   for (int64_t i = 0; i < l->options->optim_count; i++)
     if (!situ__valid(l->op, "optims[i]", l->options->optims[i], SITU__AN_OPTIMISER)) return situ_error();
-  situ_status status = look(l, m);
+  situ_status status = beside ? look_beside(l, m) : look_alone(l, m);
   for (int64_t i = 0; i < l->found && status == SITU_OK; i++) {
     situ_lint_finding *f = &l->findings[i];
     situ_lint_finding shown = *f;
@@ -205,6 +216,12 @@ static situ_status run_lint(situ__lint *l, situ_nn_module *m, const situ_lint_op
     if (l->options->report) l->options->report(&shown, l->options->payload);
   }
   return status;
+}
+
+void situ__lint_beside(situ_nn_module *m, const situ_lint_options *options) {
+  situ__lint l = { 0 };
+  SITU_IGNORE(run_lint(&l, m, options, true));
+  free_lint(&l);
 }
 
 static void write(situ__text *text, const situ_lint_finding *f) {
@@ -230,7 +247,7 @@ static int64_t count_from(const situ__lint *l, situ_lint_severity least) {
 
 situ_status situ_place_lint(situ_nn_module *m, const situ_lint_options *options) {
   situ__lint l = { 0 };
-  situ_status status = run_lint(&l, m, options);
+  situ_status status = run_lint(&l, m, options, false);
   situ_lint_severity least = options && options->strict ? SITU_LINT_NOTE : SITU_LINT_WARNING;
   int64_t count = count_from(&l, least);
   if (status == SITU_OK && count) {
@@ -249,7 +266,7 @@ situ_status situ_place_lint(situ_nn_module *m, const situ_lint_options *options)
 int64_t situ_place_lint_to_string(situ_nn_module *m, const situ_lint_options *options, char *buffer, size_t size) {
   situ__lint l = { 0 };
   situ__text text = { 0 };
-  bool good = run_lint(&l, m, options) == SITU_OK;
+  bool good = run_lint(&l, m, options, false) == SITU_OK;
   if (good) write_all(&l, SITU_LINT_NOTE, &text);
   if (text.failed) situ__no_memory(l.op, text.capacity);
   free_lint(&l);
@@ -261,7 +278,7 @@ int64_t situ_place_lint_to_string(situ_nn_module *m, const situ_lint_options *op
 int64_t situ_place_lint_print(situ_nn_module *m, const situ_lint_options *options) {
   situ__lint l = { 0 };
   situ__text text = { 0 };
-  int64_t found = run_lint(&l, m, options) == SITU_OK ? l.found : -1;
+  int64_t found = run_lint(&l, m, options, false) == SITU_OK ? l.found : -1;
   write_all(&l, SITU_LINT_NOTE, &text);
   if (text.failed) {
     situ__no_memory(l.op, text.capacity);

@@ -36,6 +36,10 @@ typedef struct situ__lint {
   bool ignored; /* the last finding was of an ignored kind */
 } situ__lint;
 
+/* Reports findings as situ_place_lint does, beside other threads that call the module as this one is about to: none of
+   their calls is refused for it. */
+void situ__lint_beside(situ_nn_module *m, const situ_lint_options *options);
+
 /* All return false after recording that memory is not available. */
 
 /* Each checks for its own kinds. */

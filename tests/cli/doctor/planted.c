@@ -1,6 +1,7 @@
 /* Programs with one mistake each, for `situ doctor`: planted NAME runs one; planted without a name lists them with what a
    report must say, "-" for one without a mistake. Those named by numbers are the examples of the seeds.
    SPDX-License-Identifier: MIT */
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -293,6 +294,30 @@ static void two_optimisers(void) {
   situ_optim_free(other);
 }
 
+/* ---- threads: of one model, each of one of its own ---- */
+
+static situ_nn_module *shared;
+static void *call_shared(void *payload) {
+  call(shared, far);
+  return payload;
+}
+static void *train_own(void *payload) {
+  clean_training();
+  return payload;
+}
+static void run_threads(void *(*work)(void *)) {
+  pthread_t thread[8];
+  for (int i = 0; i < 8; i++)
+    if (pthread_create(&thread[i], NULL, work, NULL) != 0) exit(1);
+  for (int i = 0; i < 8; i++) (void)pthread_join(thread[i], NULL);
+}
+static void threads(void) {
+  shared = finish(begin(both));
+  run_threads(call_shared);
+  situ_nn_free(shared);
+  run_threads(train_own);
+}
+
 /* ---- ends ---- */
 
 static void crash(void) {
@@ -346,6 +371,7 @@ static const struct {
   { "left-out", "untrained parameter", left_out },
   { "frozen", "frozen parameter", frozen },
   { "two-optimisers", "optimised twice", two_optimisers },
+  { "threads", "-", threads },
   { "crash", "was ended by signal 11", crash },
   { "killed", "its last moments are missing", killed },
   { "forks", "1 process was forked", forks },

@@ -25,7 +25,7 @@ int64_t api_integer(const api_world *w, const char *name) {
   if (api_is(api_name(w), "diagonal diag_embed diagonal_scatter")) return strcmp(name, "dim2") == 0;
   if (api_is(
           api_name(w),
-          "function_apply autograd_grad func_jvp func_vjp func_jacrev func_jacfwd func_hvp func_hessian func_vmap func_vmap_many recompute autograd_gradcheck autograd_gradgradcheck snapshot_of move_plan_new optimizer_step optimizer_check tree_of nn_sequential_of nn_module_list_of default_collate subset subset_random_sampler weighted_random_sampler random_split place_fit"))
+          "function_apply autograd_grad func_jvp func_vjp func_jacrev func_jacfwd func_hvp func_hessian func_vmap func_vmap_many recompute autograd_gradcheck autograd_gradgradcheck snapshot_of snapshot_dot move_plan_new optimizer_step optimizer_check tree_of nn_sequential_of nn_module_list_of default_collate subset subset_random_sampler weighted_random_sampler random_split place_fit"))
     if (api_is(name, "count count_in count_out limit_count")) return 1;
   if (api_is(api_name(w), "flatten") && strcmp(name, "end_dim") == 0) return 1;
   if (api_is(api_name(w), "nn_flatten")) return api_is(name, "end_dim") ? -1 : 1;
