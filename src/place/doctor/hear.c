@@ -191,9 +191,11 @@ static void mend(situ__doctor_root *root, const situ_tree *inputs) {
   situ_place_fixes fixes;
   situ__text text = { 0 };
   if (situ_place_mend(root->module, inputs, NULL, &fixes) != SITU_OK) return;
-  for (int64_t i = 0; i < fixes.count; i++)
-    situ__text_add(&text, "%s%s%s%s\n", fixes.statements[i].code, *fixes.statements[i].where ? "   /* " : "",
-                   fixes.statements[i].where, *fixes.statements[i].where ? " */" : "");
+  for (int64_t i = 0; i < fixes.count; i++) {
+    const char *where = fixes.statements[i].where;
+    if (strncmp(where, "before ", 7) == 0) where = ""; /* the call is ours: the line would be one in forward */
+    situ__text_add(&text, "%s%s%s%s\n", fixes.statements[i].code, *where ? "   /* " : "", where, *where ? " */" : "");
+  }
   if (fixes.left) situ__text_add(&text, "(%lld of the %lld stay)\n", (long long)fixes.left, (long long)fixes.mistakes);
   situ_place_fixes_free(&fixes);
   replace_text(&root->mend, &text, true);
@@ -368,10 +370,12 @@ static void on_failure(situ_status status, const char *message, const char *fix)
   if (busy || situ_is_dry()) return;
   situ__mutex_lock(&situ__doctor_now.lock);
   situ__doctor_finding *old = foreseen(message);
-  char *text = old ? situ__strdup(message) : NULL;
-  if (text) {
+  char *text = old ? situ__strdup(message) : NULL, *own_fix = text ? situ__strdup(fix) : NULL;
+  if (own_fix) {
     situ__free(old->text);
+    situ__free(old->fix);
     old->text = text;
+    old->fix = own_fix;
   } else if (!old) {
     situ__doctor_add(SITU__DOCTOR_FAILED, is_question(status), message, fix);
   }
