@@ -99,7 +99,6 @@ static void *keep(void *unused) {
 /* ---- the end ---- */
 
 static void at_exit(void) {
-  situ__watching = NULL;
   situ__doctor_look_at_memory(true);
   if (situ__doctor_now.forked) {
     write_pages(NULL, "at its end");
