@@ -6,6 +6,7 @@
 #include "base/fail.h"
 
 SITU__THREAD_LOCAL situ_dry *situ__dry;
+static SITU__THREAD_LOCAL situ_dry *aside; /* by situ_dry_pause */
 
 /* A storage of a dry run; other storages have no such list. */
 typedef struct situ_void {
@@ -89,6 +90,18 @@ int64_t situ_dry_end(situ_dry *dry) {
   }
   dry->storages = NULL;
   return kept;
+}
+
+bool situ_dry_pause(void) {
+  if (!situ__dry) return false;
+  aside = situ__dry;
+  situ__dry = NULL;
+  return true;
+}
+
+void situ_dry_resume(void) {
+  if (aside) situ__dry = aside;
+  aside = NULL;
 }
 
 void situ_dry_tell(situ_dry *dry) {

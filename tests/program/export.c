@@ -93,6 +93,8 @@ static situ_tensor *ordered(situ_tensor *x) {
 static situ_tensor *indices(situ_tensor *x) {
   situ_tensor *at = situ_arange(0, 3, 1, &(situ_options){ .dtype = SITU_I64 });
   situ_tensor *y = situ_index_add(situ_zeros(SITU_SHAPE(3, 6), NULL), 0, at, situ_narrow(x, 0, 0, 3), 2);
+  y = situ_scatter_reduce(y, 0, situ_zeros(SITU_SHAPE(2, 6), &(situ_options){ .dtype = SITU_I64 }), x,
+                          SITU_SCATTER_AMAX, true);
   return situ_add(situ_index_select(x, 0, at), y);
 }
 static situ_tensor *made_inside(situ_tensor *x) {

@@ -56,6 +56,11 @@ SITU_API SITU_CHECKED situ_status situ_dry_begin(situ_dry *dry);
 /** Ends the dry run: storages that were made and are still alive are reported as freed, and are on meta from now on.
     Returns their number. */
 SITU_API int64_t situ_dry_end(situ_dry *dry);
+/** Sets this thread's dry run aside, so that calls compute, until situ_dry_resume; tensors of the run must not be read
+    meanwhile. Returns whether there is one, and it was not aside. */
+SITU_API bool situ_dry_pause(void);
+/** Goes on with it. */
+SITU_API void situ_dry_resume(void);
 /** Whether this thread is in a dry run. Code that talks to other processes, or that keeps a record of calls, must then
     do neither. */
 SITU_API bool situ_is_dry(void);

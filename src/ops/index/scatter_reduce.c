@@ -142,6 +142,13 @@ static bool backward(situ_grad_call *g) {
   return GRAD(g, 0, d.dx) && GRAD(g, 2, d.ds);
 }
 
+static bool reduce_traced(const situ_call *c, situ_export_trace *t) {
+  static const char *const names[] = { "sum", "prod", "mean", "amax", "amin" };
+  const reduce_params *p = c->params;
+  return situ_export_call(t, "scatter_reduce.two", "tittsb", c->in[0], (int64_t)p->dim, c->in[1], c->in[2],
+                          names[p->reduce], (int)p->include_self);
+}
+
 enum { NUMBERS = SITU_SAME | SITU_FLOATING | SITU_INTEGRAL };
 #define OPERANDS(src, accept)                                     \
   {                                                               \
@@ -152,6 +159,7 @@ SITU_OP(scatter_reduce_op) = { .name = "scatter_reduce",
                                .save = SITU_SAVE(0) | SITU_SAVE(1) | SITU_SAVE(2) | SITU_SAVE_OUT(0),
                                .flags = SITU_OP_COMPOSED,
                                .params_size = sizeof(reduce_params),
+                               .traced = reduce_traced,
                                .infer = infer,
                                .forward = forward,
                                .backward = backward,

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "build.h"
 #include "program.h"
+#include "situ/sys/dry.h"
 #include "situ/sys/op.h"
 #include "situ/sys/plain.h"
 
@@ -102,6 +104,27 @@ int situ__arg_tensors(const situ__op_call *c, int k, situ_tensor *out[SITU__LIST
   return count;
 }
 
+/* Whether t has values, also in a dry run: constants of the program, and what was computed of them and of sizes. */
+static bool has_values(const situ__op_call *c, const situ_tensor *t) {
+  const situ_view_desc *v = t && c->node->row->inputs ? situ_desc(t) : NULL; /* ONNX's calls write nothing in place */
+  return v && !(v->storage->flags & SITU_STORAGE_VOID) && v->storage->device.kind == SITU_CPU;
+}
+
+static bool all_have_values(const situ__op_call *c, const situ__arg *a) {
+  for (int32_t i = 0; a->kind == SITU__ARG_LIST && i < a->count; i++)
+    if (!all_have_values(c, &a->list[i])) return false;
+  return a->kind != SITU__ARG_VALUE || a->of != SITU__VALUE_TENSOR || has_values(c, tensor_of(c, a));
+}
+
+bool situ__call_pause(const situ__op_call *c) {
+  const char *target = c->node->row->target;
+  if (!c->node->host || !c->node->row->inputs || !situ_is_dry()) return false;
+  const bool sizes = strcmp(target, "Shape") == 0 || strcmp(target, "Size") == 0;
+  for (int k = situ__op_row_args(c->node->row); k-- > 0 && !sizes;)
+    if (!all_have_values(c, &c->arg[k])) return false;
+  return situ_dry_pause();
+}
+
 /* The values of argument k as `dtype` of `size` bytes: of a tensor. */
 static int read_values(const situ__op_call *c, int k, situ_dtype dtype, size_t size, void *out, int capacity) {
   situ_tensor *t = situ__arg_tensor(c, k);
@@ -111,7 +134,10 @@ static int read_values(const situ__op_call *c, int k, situ_dtype dtype, size_t s
     return situ__fail(SITU_E_LIMIT, c->node->row->target, "has %lld values where at most %d are read", (long long)count,
                       capacity),
            -1;
-  return situ_copy_to_host(situ_to_dtype(t, dtype), out, (size_t)count * size) == SITU_OK ? (int)count : -1;
+  const bool paused = has_values(c, t) && situ_dry_pause();
+  const situ_status status = situ_copy_to_host(situ_to_dtype(t, dtype), out, (size_t)count * size);
+  if (paused) situ_dry_resume();
+  return status == SITU_OK ? (int)count : -1;
 }
 
 int situ__arg_host_ints(const situ__op_call *c, int k, int64_t *out, int capacity) {

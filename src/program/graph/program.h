@@ -302,6 +302,10 @@ int situ__arg_host_numbers(const situ__op_call *c, int k, double *out, int capac
 /* The one number of such an argument. Returns false after recording an error: `lacks`, if it has none. */
 bool situ__arg_host_number(const situ__op_call *c, int k, double *out, const char *lacks);
 
+/* Sets a dry run aside for an ONNX call on the host all of whose operands have values, or which asks for their sizes
+   alone: so the arithmetic of shapes is done in a dry run, too. Returns whether situ_dry_resume must follow. */
+bool situ__call_pause(const situ__op_call *c);
+
 static inline int situ__arg_dim(const situ__op_call *c, int k) { return (int)situ__arg_int(c, k); }
 static inline bool situ__arg_flag(const situ__op_call *c, int k) { return situ__arg_int(c, k) != 0; }
 static inline situ_dtype situ__arg_dtype(const situ__op_call *c, int k) {

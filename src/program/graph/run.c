@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "declare.h"
 #include "module.h"
+#include "situ/sys/dry.h"
 #include "situ/sys/layers.h"
 
 static const char op[] = "nn_call";
@@ -212,10 +213,13 @@ bool situ__program_run_node(situ__op_call *c) {
   if (n->no_grad) situ_scope_begin_no_grad(&scope);
   else situ_scope_begin(&scope);
   const bool clean = situ_error() == SITU_OK;
+  const bool paused = situ__call_pause(c);
   situ_tensor *first = run_row(c);
   if (!first && clean && situ_error() == SITU_OK) situ__null(op, n->row->target);
   const bool kept = first && keep_results(c, first);
-  return situ_scope_end(&scope) == SITU_OK && kept;
+  const situ_status ended = situ_scope_end(&scope);
+  if (paused) situ_dry_resume();
+  return ended == SITU_OK && kept;
 }
 
 static bool tell_results(const situ__program_node *n, const situ__value *value) {

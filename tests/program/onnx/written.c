@@ -203,6 +203,34 @@ static void what_was_read_from_onnx_is_written_with_its_new_values(void **state)
   situ_nn_free(m);
 }
 
+/* Shapes that the model computes are known without its inputs' values: traced for one size, it goes to a .pt2 archive,
+   and from there to ONNX. */
+static void what_was_read_from_onnx_is_traced(void **state) {
+  static const char *const names[] = { "tiny-bert", "unet-ish", "cnn", "tiny-resnet" };
+  char buffer[512], path[600];
+  (void)state;
+  for (int i = 0; i < 4; i++) {
+    (void)snprintf(path, sizeof path, "%s/%s.onnx", directory_of("data", buffer), names[i]);
+    situ_nn_module *m = situ_nn_eval(situ_export_load(path, NULL));
+    (void)snprintf(path, sizeof path, "%s/%s.safetensors", directory_of("data", buffer), names[i]);
+    situ_tree *all = situ_load(path, NULL), *in = situ_tree_section(all, "in.0");
+    situ_nn_module *traced = situ_export(m, in), *read = NULL, *again = NULL;
+    if (traced && situ_export_save(traced, "traced.pt2") == SITU_OK) read = situ_export_load("traced.pt2", NULL);
+    if (read && situ_onnx_export(read, "traced.onnx", NULL) == SITU_OK) again = situ_export_load("traced.onnx", NULL);
+    if (!again) fail_msg("%s: %s", names[i], situ_error_message());
+    situ_tree *out = situ_nn_call(again, in);
+    comparison c = { .all = all };
+    assert_true(out && situ_tree_each(out, compare_leaf, &c) == SITU_OK && c.result > 0 && c.worst <= 1e-5);
+    situ_tree_free(out);
+    situ_tree_free(in);
+    situ_tree_free(all);
+    situ_nn_free(m);
+    situ_nn_free(traced);
+    situ_nn_free(read);
+    situ_nn_free(again);
+  }
+}
+
 static void what_was_read_from_onnx_keeps_its_opset_and_dtypes(void **state) {
   char buffer[512], path[600];
   (void)state;
@@ -402,6 +430,7 @@ int main(void) {
     cmocka_unit_test_setup_teardown(programs_of_torch_agree, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(what_was_wrong_agrees, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(what_was_read_from_onnx_is_written_with_its_new_values, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(what_was_read_from_onnx_is_traced, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(what_was_read_from_onnx_keeps_its_opset_and_dtypes, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(weights_go_to_a_file_of_their_own, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(a_difference_is_written_as_so_many, open_scope, close_scope),

@@ -180,7 +180,7 @@ static void end_what_began(api_world *w, void *result, bool failed) {
   if (api_is(f, "profile_begin")) situ_profile_free(situ_profile_end());
   if (api_is(f, "graph_capture_begin graph_values_begin")) situ_graph_free(situ_graph_capture_end());
   if (strncmp(f, "export_trace_", 13) == 0) (void)situ_export_trace_end(first);
-  if (strncmp(f, "dry_", 4) == 0 && !api_is(f, "dry_note")) SITU_IGNORE(situ_dry_end(first));
+  if (strncmp(f, "dry_", 4) == 0 && !api_is(f, "dry_note dry_pause dry_resume")) SITU_IGNORE(situ_dry_end(first));
   if (api_is(f, "set drop")) situ_drop(first);
   if (api_is(f, "tree_set") && !*(bool *)result) situ_tree_free(*(situ_tree **)w->argument[1]);
   if (api_is(f, "tree_set")) situ_tree_free(*(situ_tree **)first);

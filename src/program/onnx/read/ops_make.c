@@ -13,7 +13,7 @@ static situ_tensor *run_constant_of_shape(situ__op_call *c) {
   return value ? situ_expand(situ_reshape(value, SITU_SCALAR), shape) : situ_zeros(shape, &o);
 }
 
-/* start + i delta, which doubles do not hold. */
+/* start + i delta, which doubles may not hold. */
 static situ_tensor *range_of_integers(situ__op_call *c, const situ_options *o) {
   int64_t number[3];
   for (int k = 0; k < 3; k++) {
@@ -28,6 +28,9 @@ static situ_tensor *range_of_integers(situ__op_call *c, const situ_options *o) {
   const uint64_t elements = (delta > 0 ? limit <= start : limit >= start) ? 0 : (span - 1) / step + 1;
   if (elements > (uint64_t)1 << 53) return situ__call_refuse(c, "gives more than 2^53 elements");
   const situ_options wide = { .dtype = SITU_I64, .device = o->device };
+  const double end = (double)start + (double)elements * (double)delta;
+  if (fabs((double)start) < 0x1p50 && fabs(end) < 0x1p50)
+    return situ_to_dtype(situ_arange((double)start, end, (double)delta, &wide), o->dtype);
   situ_tensor *first = situ_from_host(&start, sizeof start, SITU_SCALAR, &wide),
               *each = situ_from_host(&delta, sizeof delta, SITU_SCALAR, &wide),
               *place = situ_arange(0, (double)elements, 1, &wide);
