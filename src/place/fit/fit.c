@@ -43,6 +43,8 @@ static void note_call(situ_dry *dry, const situ_call *c) {
   if (w->p.counting && !w->p.backward) situ__flow_note(w->flow, c, w->differentiated);
 }
 
+static void note_work(situ__preflight *p, const situ_work *work) { situ__flow_note_work(((profile *)p)->flow, work); }
+
 /* Under a policy that copies. Returns false after recording an error. */
 static bool run(situ__preflight *p, const situ__trial *trial) {
   situ_setting before;
@@ -116,7 +118,9 @@ static bool look(fitting *t, const situ_place_fit_options *options) {
   const situ_place_backward when = t->run.backward;
   const bool trains =
       when == SITU_PLACE_BACKWARD_IN_TRAINING ? t->trial.module->training : when == SITU_PLACE_BACKWARD_ALWAYS;
-  profile w = { .p.dry.called = note_call, .flow = &t->flow, .differentiated = trains && situ_is_grad_enabled() };
+  profile w = { .p = { .dry.called = note_call, .bare = note_work },
+                .flow = &t->flow,
+                .differentiated = trains && situ_is_grad_enabled() };
   char text[3500];
   bool good = situ__flow_parts(&t->flow, t->trial.module, options) && run(&w.p, &t->trial);
   if (good && is_wrong(&w.p.report)) {

@@ -71,6 +71,8 @@ typedef struct situ__flow {
 bool situ__flow_parts(situ__flow *f, situ_nn_module *m, const situ_place_fit_options *options);
 /* Notes a call of the profiled run. */
 void situ__flow_note(situ__flow *f, const situ_call *c, bool differentiated);
+/* The same of work outside of a call: a sum of two tensors without a gradient, say, takes a shorter path. */
+void situ__flow_note_work(situ__flow *f, const situ_work *work);
 /* Behind the profiled run: joins parts into units, in the order of their first use. */
 void situ__flow_join(situ__flow *f);
 void situ__flow_free(situ__flow *f);

@@ -161,41 +161,54 @@ static bool is_part(const situ_tensor *t) {
   return situ_role_of(t) == SITU_ROLE_PARAMETER || situ_role_of(t) == SITU_ROLE_BUFFER;
 }
 
-static void note_operand(situ__flow *f, situ__fit_call *call, const situ_tensor *t, bool differentiated) {
-  const situ_view_desc *view = situ_desc(t);
+static void note_operand(situ__flow *f, situ__fit_call *call, const situ_view_desc *view, bool part, bool twice) {
   const int64_t number = value_of(f, view->storage);
   if (!number || !ensure(f, &f->operand, &f->operand_capacity, sizeof *f->operand, f->operands + 1)) return;
   settle(f, number, view->storage);
-  f->operand[f->operands++] = (situ__fit_operand){ .value = number,
-                                                   .bytes = (uint64_t)situ_numel(t) * situ_dtype_size(situ_dtype_of(t)),
-                                                   .part = is_part(t),
-                                                   .twice = differentiated && situ_requires_grad(t) };
+  const uint64_t bytes = (uint64_t)view->numel * situ_dtype_size((situ_dtype)view->dtype);
+  f->operand[f->operands++] = (situ__fit_operand){ .value = number, .bytes = bytes, .part = part, .twice = twice };
   call->count++;
 }
 
-void situ__flow_note(situ__flow *f, const situ_call *c, bool differentiated) {
+static void note_result(situ__flow *f, situ__fit_call *call, const situ_storage *storage) {
+  const int64_t number = value_of(f, storage);
+  if (!number || f->value[number].place != -2) return; /* a view, or in place */
+  f->value[number].place = -1;
+  call->out[call->outs++] = number;
+}
+
+static void end_call(situ__flow *f, situ__fit_call *call) {
   char path[SITU__PREFLIGHT_PATH];
+  situ_nn_running(path, sizeof path);
+  if (call->count != 1) call->module = module_at(f, path);
+  if (ensure(f, &f->call, &f->call_capacity, sizeof *f->call, f->calls + 1)) f->call[f->calls++] = *call;
+}
+
+void situ__flow_note(situ__flow *f, const situ_call *c, bool differentiated) {
   situ__fit_call call = { .first = f->operands, .module = -1, .written = -1 };
-  if (!ensure(f, &f->call, &f->call_capacity, sizeof *f->call, f->calls + 1)) return;
   bool grads = false;
   for (int k = 0; k < c->outs; k++) grads = grads || (c->out[k] && situ_requires_grad(c->out[k]));
   for (int i = 0; i < c->ins; i++) {
-    if (!c->in[i]) continue;
+    const situ_tensor *t = c->in[i];
+    if (!t) continue;
     const bool written =
         c->in_place ? i == 0 : !(c->op->flags & SITU_OP_VARIADIC) && c->op->operand[i].accept & SITU_WRITTEN;
     const int64_t before = call.count;
-    note_operand(f, &call, c->in[i], differentiated && grads);
+    note_operand(f, &call, situ_desc(t), is_part(t), differentiated && grads && situ_requires_grad(t));
     if (written && call.written < 0 && call.count > before) call.written = (int)before;
   }
-  for (int k = 0; k < c->outs; k++) {
-    const int64_t number = c->out[k] ? value_of(f, situ_desc(c->out[k])->storage) : 0;
-    if (!number || f->value[number].place != -2) continue; /* a view, or in place */
-    f->value[number].place = -1;
-    call.out[call.outs++] = number;
-  }
-  situ_nn_running(path, sizeof path);
-  if (call.count != 1) call.module = module_at(f, path);
-  f->call[f->calls++] = call;
+  for (int k = 0; k < c->outs; k++)
+    if (c->out[k]) note_result(f, &call, situ_desc(c->out[k])->storage);
+  end_call(f, &call);
+}
+
+void situ__flow_note_work(situ__flow *f, const situ_work *work) {
+  situ__fit_call call = { .first = f->operands, .module = -1, .written = -1 };
+  for (int i = 0; i < work->ins; i++)
+    if (work->in[i]) note_operand(f, &call, work->in[i], false, false);
+  for (int k = 0; k < work->outs && k < SITU_RESULTS; k++)
+    if (work->out[k]) note_result(f, &call, work->out[k]->storage);
+  end_call(f, &call);
 }
 
 /* ---- units ---- */

@@ -70,6 +70,13 @@ static int target_of(const situ__search *s, const situ__fit_call *c, const begin
   return best < 0 || votes[home] == votes[best] ? home : best;
 }
 
+/* Whether a module, or one in it, has tensors. */
+static bool has_tensors(const situ__search *s, int64_t module) {
+  for (int u = 0; module >= 0 && u < s->flow->units; u++)
+    if (s->flow->module[module].tensors[u]) return true;
+  return false;
+}
+
 /* Of the operands that are not at the target. */
 static uint64_t copies_to(const situ__search *s, const situ__fit_call *c, const beginning *map, int target) {
   uint64_t bytes = 0;
@@ -85,9 +92,11 @@ static uint64_t copies_to(const situ__search *s, const situ__fit_call *c, const 
 /* Of the calls before `end`. */
 static uint64_t cost_of(const situ__search *s, int64_t end, const beginning *map) {
   uint64_t bytes = 0;
-  for (int64_t k = 0; k < end; k++) {
+  for (int64_t k = 0, before = 0; k < end; k++) {
     const situ__fit_call *c = &s->flow->call[k];
-    int either, target = target_of(s, c, map, &either);
+    /* A layer without parameters makes tensors where its input is. */
+    int either = OPEN, target = (int)before;
+    if (c->count || has_tensors(s, c->module)) target = target_of(s, c, map, &either);
     uint64_t least = target == OPEN ? 0 : copies_to(s, c, map, target);
     if (either != OPEN) {
       const uint64_t other = copies_to(s, c, map, either);
@@ -95,6 +104,7 @@ static uint64_t cost_of(const situ__search *s, int64_t end, const beginning *map
       target = OPEN;
     }
     bytes += least;
+    before = target;
     for (int r = 0; r < c->outs; r++) s->where[c->out[r]] = (uint8_t)target;
   }
   return bytes;

@@ -33,7 +33,8 @@ typedef struct situ__remedies {
 #define SITU__REGISTERED "situ__registered" /* begins the names of what a trial has registered */
 struct situ__trial;
 typedef struct situ__preflight {
-  situ_dry dry; /* first member: callbacks get a pointer to it */
+  situ_dry dry;                                                   /* first member: callbacks get a pointer to it */
+  void (*bare)(struct situ__preflight *p, const situ_work *work); /* work of forward outside of calls; NULL: unheard */
   situ_place_report report;
   int64_t finding_capacity, edge_capacity, load_capacity;
   situ__map findings, edges; /* hash of what tells one from others, plus the number of those of that hash before it:

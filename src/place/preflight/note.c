@@ -151,6 +151,7 @@ static void launched(situ_dry *dry, const char *op, situ_device device, const si
   for (int i = 0; p->copied && i < work->ins; i++)
     if (work->in[i]) situ__preflight_stand(p, NULL, work->in[i]->storage);
   if (!p->counting) return;
+  if (p->bare && !p->backward && !dry->depth) p->bare(p, work);
   situ_place_load *load = situ__preflight_load(p, device);
   if (load) load->launches++;
   /* A copy is attributed to its first user. */

@@ -281,7 +281,7 @@ static void no_run_exceeds_a_limit_and_no_map_copies_less(void **state) {
   }
   print_message("%d of %d limits fitted, %d on several devices, %d were compared with all maps, %d missed the best\n",
                 sum.fitted, KINDS * limits, sum.spread, sum.compared, sum.missed);
-  assert_true(sum.missed <= sum.compared / 500); /* more parts can need less: calls between them move elsewhere */
+  assert_int_equal(sum.missed, 0);
   assert_true(sum.spread > KINDS * limits / 4 && sum.compared > KINDS * limits / 2);
 }
 
