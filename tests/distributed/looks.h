@@ -333,7 +333,7 @@ static inline situ_status look_snapshot(const scene *s) {
 static inline situ_status explain_part(const situ_nn_visit *at, void *payload) {
   char text[2048];
   (void)payload;
-  (void)situ_to_would_alias(at->tensor, situ_dev("sim:1"));
+  if (!situ_to_would_alias(at->tensor, situ_dev("sim:1"))) SITU_TRY(situ_error());
   return text_of(situ_explain_to_string(at->tensor, text, sizeof text));
 }
 static inline situ_status look_explain(const scene *s) {

@@ -131,6 +131,17 @@ static void an_average_on_another_device_stays(void **state) {
   end(&p);
 }
 
+/* Each part of the average goes with its own part of the model. */
+/* placement: G8 */
+static void an_average_of_a_part_goes_with_it(void **state) {
+  (void)state;
+  party p = begin();
+  expect_ok(situ_nn_to(situ_nn_at(p.model, 2), there()));
+  expect_ok(situ_place_expect_on(situ_nn_get_submodule(p.average, "module.2"), there()));
+  expect_ok(situ_place_expect_on(situ_nn_get_submodule(p.average, "module.0"), situ_dev("cpu")));
+  end(&p);
+}
+
 /* ---- hooks ---- */
 
 typedef struct cache {
@@ -231,6 +242,7 @@ static void a_hook_that_fails_moves_all_back(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = { PAIR_TEST(all_join_a_move), PAIR_TEST(an_average_on_another_device_stays),
+                                      PAIR_TEST(an_average_of_a_part_goes_with_it),
                                       PAIR_TEST(a_hook_makes_a_cache_anew),
                                       PAIR_TEST(a_hook_that_fails_moves_all_back) };
   return cmocka_run_group_tests(tests, NULL, NULL);
