@@ -97,7 +97,7 @@ void situ_nn_watch_parts(situ_status (*watch)(situ_tensor *result, void *payload
 }
 
 situ_status situ_nn_part_result(situ_tensor *result) {
-  if (!situ__given("nn_part_result", "result", result)) return situ_error();
+  if (!situ__valid("nn_part_result", "result", result, SITU__A_TENSOR)) return situ_error();
   return watcher.watch ? watcher.watch(result, watcher.payload) : SITU_OK;
 }
 

@@ -268,6 +268,14 @@ static inline situ_status look_fit(const scene *s) {
   if (situ_error() == SITU_E_UNSUPPORTED) situ_error_clear(); /* a type that cannot be copied */
   return situ_error();
 }
+static inline situ_status look_compare(const scene *s) {
+  situ_place_comparison found;
+  if (s->keeper == KEEPER_SHARED) return SITU_OK; /* copies run, with values */
+  if (situ_place_compare(s->model, s->inputs, situ_dev("cpu"), situ_dev("sim:1"), NULL, &found) != SITU_OK &&
+      (situ_error() == SITU_E_UNSUPPORTED || situ_error() == SITU_E_DEVICE || situ_error() == SITU_E_STATE))
+    situ_error_clear(); /* a type that cannot be copied, parts of ranks, what a keeper keeps was not moved */
+  return situ_error();
+}
 static inline situ_status look_lint(const scene *s) {
   char text[WORDS];
   return text_of(situ_place_lint_to_string(
@@ -319,15 +327,22 @@ static inline situ_status use_snapshots(const scene *s, const situ_snapshot *a, 
   situ_snapshot_free(situ_snapshot_of(e, 1));
   SITU_TRY(text_of(situ_snapshot_json(a, text, sizeof text)));
   SITU_TRY(text_of(situ_snapshot_to_string(a, NULL, text, sizeof text)));
+  SITU_TRY(text_of(situ_snapshot_dot(a, NULL, 0, text, sizeof text)));
   SITU_TRY(situ_snapshot_svg(a, s->file, NULL));
   SITU_TRY(situ_snapshot_lock_write(a, s->file));
   return situ_snapshot_lock_check(b, s->file);
 }
 static inline situ_status look_snapshot(const scene *s) {
   situ_snapshot *a = situ_place_snapshot(s->model), *b = a ? situ_place_snapshot(s->model) : NULL;
-  const situ_status status = b ? use_snapshots(s, a, b) : situ_error();
+  situ_status status = b ? use_snapshots(s, a, b) : situ_error();
   situ_snapshot_free(a);
   situ_snapshot_free(b);
+  a = situ_place_snapshot_with(s->model, &(situ_snapshot_options){ .gradients = true,
+                                                                   .plain = true,
+                                                                   .optims = (situ_optim *const *)&s->optim,
+                                                                   .optim_count = s->optim != NULL });
+  if (!a) status = situ_error();
+  situ_snapshot_free(a);
   return status;
 }
 static inline situ_status explain_part(const situ_nn_visit *at, void *payload) {
@@ -427,6 +442,7 @@ static const look_row looks[] = {
   { "situ_place_check", look_check_alone, false, true },
   { "situ_place_mend situ_place_fixes_to_string situ_place_fixes_free", look_mend, false, true },
   { "situ_place_fit situ_place_layout_seconds situ_place_layout_free", look_fit, false, true },
+  { "situ_place_compare", look_compare, true, true },
   { "situ_place_lint_to_string", look_lint, false, false },
   { "situ_place_lint", look_lint_status, false, false },
   { "situ_place_plan_to_string", look_plan, false, false },
@@ -437,8 +453,8 @@ static const look_row looks[] = {
   { "situ_place_expect_on", look_expect, false, false },
   { "situ_place_svg", look_svg, false, false },
   { "situ_place_lock_write situ_place_lock_check", look_lock, false, false },
-  { "situ_place_snapshot situ_place_diff situ_place_device situ_snapshot_of situ_snapshot_free situ_snapshot_count "
-    "situ_snapshot_at situ_snapshot_to_string situ_snapshot_json situ_snapshot_svg situ_snapshot_lock_write "
+  { "situ_place_snapshot situ_place_snapshot_with situ_place_diff situ_place_device situ_snapshot_of "
+    "situ_snapshot_free situ_snapshot_count situ_snapshot_at situ_snapshot_dot situ_snapshot_to_string situ_snapshot_json situ_snapshot_svg situ_snapshot_lock_write "
     "situ_snapshot_lock_check",
     look_snapshot, false, false },
   { "situ_explain_to_string situ_to_would_alias", look_explain, false, false },

@@ -40,7 +40,8 @@ typedef struct situ_place_comparison {
     the module is the cause.
 
     The module, its gradients, its hooks and the random state stay as they are. The program's hooks are called; those of
-    ddp and ZeRO are not. All that the calls of the first copy take and give is kept on the host meanwhile. Layers that
+    ddp and ZeRO are not. A type whose forward keeps values in its struct needs a .copy, as the copies run, and what is
+    kept is not moved. All that the calls of the first copy take and give is kept on the host meanwhile. Layers that
     compute over ranks are collective calls, so all ranks must compare.
 
     SITU_OK: *out tells. With out NULL a difference is an error, SITU_E_STATE, with out->text for a message.

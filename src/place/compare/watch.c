@@ -193,24 +193,29 @@ static situ_status own_gradient(const situ_nn_visit *at, void *payload) {
 
 /* ---- the run ---- */
 
+typedef struct weighted {
+  situ_tensor *sum;
+  situ_generator generator; /* of the weights: the default one is the program's, of its other threads too */
+} weighted;
+
 static situ_status add_result(const char *path, situ_tensor *t, void *payload) {
-  situ_tensor **sum = payload;
+  weighted *w = payload;
   (void)path;
   if (!situ_requires_grad(t)) return SITU_OK;
-  situ_tensor *weights = situ_randn(situ_shape_of(t), &(situ_options){ .device = { SITU_CPU, 0 } });
+  situ_tensor *weights =
+      situ_randn(situ_shape_of(t), &(situ_options){ .device = { SITU_CPU, 0 }, .generator = &w->generator });
   weights = situ_to(situ_to_dtype(weights, situ_dtype_of(t)), situ_device_of(t));
   situ_tensor *part = situ_to_dtype(situ_sum(situ_mul(t, weights), NULL), SITU_F32);
-  if (part && *sum) part = situ_to(part, situ_device_of(*sum));
-  *sum = part && *sum ? situ_add(*sum, part) : part;
-  return *sum ? SITU_OK : situ_error();
+  if (part && w->sum) part = situ_to(part, situ_device_of(w->sum));
+  w->sum = part && w->sum ? situ_add(w->sum, part) : part;
+  return w->sum ? SITU_OK : situ_error();
 }
 
 static situ_status run_backward(const situ_tree *outputs, const situ__comparing *c, situ_nn_module *copy) {
-  situ_tensor *sum = NULL;
-  situ_manual_seed(WEIGHTS);
-  situ_status status = situ_tree_each(outputs, add_result, &sum);
-  if (status != SITU_OK || !sum) return status;
-  status = situ_backward(sum, NULL);
+  weighted w = { .generator = situ_generator_seeded(WEIGHTS) };
+  situ_status status = situ_tree_each(outputs, add_result, &w);
+  if (status != SITU_OK || !w.sum) return status;
+  status = situ_backward(w.sum, NULL);
   return status == SITU_OK ? situ_nn_walk(copy, SITU_NN_PARAMETER | SITU_NN_VISIT_ONCE, own_gradient, (void *)c)
                            : status;
 }
