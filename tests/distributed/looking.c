@@ -300,6 +300,7 @@ static void looks_of_two_ranks(void **state) {
 /* placement: D10, J9 */
 static void looks_of_four_ranks(void **state) {
   (void)state;
+  if (test_device().kind != SITU_CPU && !getenv("SITU_TEST_ALL")) skip(); /* two ranks look there */
   for (wrapper kind = DDP; kind < WRAPPERS; kind++) look_at(kind, 4, 0);
 }
 
