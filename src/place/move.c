@@ -14,7 +14,11 @@
 
 static situ_status keep_home(situ__move_requests *w, situ_nn_module *m, situ_device device) {
   if (!situ__grow(w->op, &w->home, &w->home_capacity, sizeof *w->home, w->homes + 1)) return situ_error();
-  w->home[w->homes++] = (struct situ__home){ m, device, m->computes_on, situ_nn_home(m), { 0 } };
+  w->home[w->homes++] = (struct situ__home){ .module = m,
+                                             .device = device,
+                                             .computes_on = m->computes_on,
+                                             .computes_then = device.kind ? (situ_device){ 0 } : m->computes_on,
+                                             .from = situ_nn_home(m) };
   return SITU_OK;
 }
 
@@ -65,9 +69,14 @@ static bool is_again(const situ__move_requests *w, int64_t i) {
   return again;
 }
 
+/* Offloading ends, or begins again, with the move: so hooks see it. */
+static void set_offloads(const situ__move_requests *w, bool moved) {
+  for (int64_t i = 0; i < w->homes; i++)
+    w->home[i].module->computes_on = moved ? w->home[i].computes_then : w->home[i].computes_on;
+}
+
 /* Everything has moved. Returns false after a hook has recorded an error. */
-static bool settle(void *payload) {
-  situ__move_requests *w = payload;
+static bool call_hooks(situ__move_requests *w) {
   for (int64_t i = 0; i < w->homes; i++) {
     struct situ__home *h = &w->home[i];
     h->to = h->from;
@@ -79,6 +88,13 @@ static bool settle(void *payload) {
     if (situ_nn_run_move_hooks(h->module, h->from, h->to, INT64_MAX, &w->failed_hook) != SITU_OK) return false;
   }
   return true;
+}
+
+static bool settle(void *payload) {
+  set_offloads(payload, true);
+  const bool good = call_hooks(payload);
+  set_offloads(payload, good);
+  return good;
 }
 
 /* Everything has moved back: the hooks that did not refuse hear of it, the last one first. */
@@ -136,7 +152,7 @@ static situ_status move_one_by_one(const situ__move_requests *w) {
 
 static SITU_COLD situ_status refuse_hooks(const char *op) {
   return situ__fail(SITU_E_ARG, op,
-                    "with .stream a move is not undone when a hook refuses it (situ_nn_register_move_hook), and the "
+                    "with .stream a move is not undone when a hook refuses it (situ_nn_on_move), and the "
                     "module has hooks: move it without .stream");
 }
 
@@ -156,10 +172,10 @@ static situ_status move(const char *op, situ_nn_module *m, const situ_nn_to_opti
     if (status == SITU_OK) count_moved(moving);
     else if (w.failed_hook >= 0) unsettle(&w);
   }
+  if (status == SITU_OK) set_offloads(&w, true);
   /* A module without tensors has a home, too: tensors that its forward creates or materialises are created there. */
   for (int64_t i = 0; status == SITU_OK && i < w.homes; i++) {
     if (w.home[i].device.kind) w.home[i].module->home = w.home[i].device;
-    if (w.home[i].device.kind) w.home[i].module->computes_on = (situ_device){ 0 };
     w.home[i].module->late = false; /* a module that the map leaves out stays there intentionally */
   }
   situ_move_plan_free(moving);
@@ -236,14 +252,17 @@ static void release(situ__move_requests *w) {
 }
 
 static situ_status go_back(situ__move_requests *w) {
-  for (int64_t i = 0; i < w->homes; i++) w->home[i].from = situ_nn_home(w->home[i].module);
+  for (int64_t i = 0; i < w->homes; i++) {
+    struct situ__home *h = &w->home[i];
+    h->computes_then = h->computes_on;
+    h->computes_on = h->module->computes_on;
+    h->from = situ_nn_home(h->module);
+  }
   situ_move_plan *moving = situ__move_requests_plan(w);
   const situ_status status = moving ? situ_move_plan_run(moving, false) : situ_error();
   if (status != SITU_OK && w->failed_hook >= 0) unsettle(w);
-  for (int64_t i = 0; status == SITU_OK && i < w->homes; i++) {
-    w->home[i].module->home = w->home[i].device;
-    w->home[i].module->computes_on = w->home[i].computes_on;
-  }
+  for (int64_t i = 0; status == SITU_OK && i < w->homes; i++) w->home[i].module->home = w->home[i].device;
+  if (status == SITU_OK) set_offloads(w, true);
   situ_move_plan_free(moving);
   return status;
 }

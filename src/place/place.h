@@ -34,9 +34,9 @@ typedef struct situ__move_requests {
   int64_t count, capacity;
   struct situ__home {
     situ_nn_module *module;
-    situ_device device, computes_on;
-    situ_device from, to; /* where it was, and is, for its hooks */
-  } * home;               /* and a home for each module */
+    situ_device device, computes_on, computes_then; /* the last is after the move */
+    situ_device from, to;                           /* where it was, and is, for its hooks */
+  } * home;                                         /* and a home for each module */
   int64_t homes, home_capacity;
   int64_t failed_home, failed_hook; /* the hook that has refused the move; -1: none */
 } situ__move_requests;

@@ -88,6 +88,10 @@ static situ_status compute_there(void *payload) {
   return situ_nn_forward(payload, input_of(&large_kind)) ? SITU_OK : situ_error();
 }
 
+static situ_status compute_here(void *payload) {
+  return situ_nn_forward(payload, situ_randn(SITU_SHAPE(8, 32), NULL)) ? SITU_OK : situ_error();
+}
+
 static void what_does_not_end_it(void **state) {
   (void)state;
   situ_nn_module *m = offloaded(SEQ(LIN(32, 16), LIN(16, 4))), *empty = offloaded(situ_nn_sequential_of(0, NULL));
@@ -125,6 +129,39 @@ static void what_ends_it(void **state) {
   expect_on(situ_nn_forward(m, situ_to(x, situ_dev("cpu"))), situ_dev("cpu"));
   expect_ok(situ_nn_offload(m, (situ_device){ 0 }));
   expect_on(situ_nn_forward(m, x), there());
+  situ_nn_free(m);
+}
+
+typedef struct heard {
+  int calls;
+  situ_device from, to;
+} heard;
+static situ_status hear(situ_nn_module *m, situ_device from, situ_device to, void *payload) {
+  heard *h = payload;
+  assert_true(situ_device_equal(situ_nn_home(m), to));
+  *h = (heard){ h->calls + 1, from, to };
+  return h->calls == 4 ? SITU_E_LIMIT : SITU_OK;
+}
+static void expect_heard(const heard *h, int calls, situ_device from, situ_device to) {
+  assert_int_equal(h->calls, calls);
+  assert_true(situ_device_equal(h->from, from) && situ_device_equal(h->to, to));
+}
+
+/* From where the module computes to where it computes then. */
+static void hooks_on_moves_hear_that_it_ends(void **state) {
+  (void)state;
+  heard h = { 0 };
+  situ_nn_module *m = offloaded(SEQ(LIN(32, 16), LIN(16, 4)));
+  expect_ok(situ_nn_on_move(m, hear, &h, NULL));
+  expect_ok(situ_nn_to_during(m, situ_dev("cpu"), compute_here, m));
+  expect_heard(&h, 2, situ_dev("cpu"), there());
+  assert_true(situ_device_equal(situ_nn_offloaded_to(m), there()));
+  expect_ok(situ_nn_to(m, situ_dev("cpu")));
+  expect_heard(&h, 3, there(), situ_dev("cpu"));
+  expect_ok(situ_nn_offload(m, there()));
+  assert_int_equal(situ_nn_to(m, situ_dev("cpu")), SITU_E_LIMIT); /* the hook refuses */
+  situ_error_clear();
+  assert_true(situ_device_equal(situ_nn_offloaded_to(m), there()));
   situ_nn_free(m);
 }
 
@@ -240,15 +277,11 @@ static void a_module_gives_its_memory_back_and_comes_again(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    PAIR_TEST(the_state_is_seen),
-    PAIR_TEST(a_check_knows_what_is_copied),
-    PAIR_TEST(ledgers),
-    PAIR_TEST(what_does_not_end_it),
-    PAIR_TEST(what_ends_it),
-    PAIR_TEST(what_is_refused),
-    PAIR_TEST(from_a_mapped_file),
-    PAIR_TEST(from_a_recipe),
-    PAIR_TEST(a_module_gives_its_memory_back_and_comes_again),
+    PAIR_TEST(the_state_is_seen), PAIR_TEST(a_check_knows_what_is_copied),
+    PAIR_TEST(ledgers),           PAIR_TEST(what_does_not_end_it),
+    PAIR_TEST(what_ends_it),      PAIR_TEST(hooks_on_moves_hear_that_it_ends),
+    PAIR_TEST(what_is_refused),   PAIR_TEST(from_a_mapped_file),
+    PAIR_TEST(from_a_recipe),     PAIR_TEST(a_module_gives_its_memory_back_and_comes_again),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
