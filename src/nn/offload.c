@@ -129,13 +129,12 @@ bool situ__nn_fetch_all(situ__nn_fetched *f, const situ_nn_module *m, situ_nn_mo
   return f->hooked;
 }
 
+/* The copy is where home is. */
 static bool write_back(const copied *c) {
   situ_explained x;
-  situ_tensor *now = fetch(c->copy, situ_device_of(c->home));
-  if (!now) return false;
   const uint64_t lock = situ__nn_write_begin(1, c->home);
   const bool alone = situ_version_of(c->home) == c->home_version;
-  const bool good = alone && situ_copy_(c->home, now);
+  const bool good = alone && situ_copy_(c->home, c->copy);
   situ__write_end(lock);
   if (!alone)
     situ__fail(SITU_E_STATE, op, "another thread has written %s since this call of its module began",
@@ -148,8 +147,15 @@ bool situ__nn_evict(situ__nn_fetched *f) {
   situ_scope s;
   if (f->hooked) SITU_IGNORE(situ_autograd_graph_saved_tensors_hooks_end());
   situ_scope_begin_no_grad(&s);
-  for (int64_t i = 0; i < f->count; i++)
-    if (situ_version_of(f->list[i].copy) != f->list[i].version) good = write_back(&f->list[i]) && good;
+  int64_t written = 0; /* all arrive before the first is written: a copy that fails leaves no half of them */
+  for (int64_t i = 0; i < f->count && good; i++) {
+    copied *c = &f->list[i];
+    if (situ_version_of(c->copy) == c->version) continue;
+    copied back = { .home = c->home, .copy = fetch(c->copy, situ_device_of(c->home)), .home_version = c->home_version };
+    good = back.copy != NULL;
+    f->list[written++] = back;
+  }
+  for (int64_t i = 0; i < written && good; i++) good = write_back(&f->list[i]);
   situ__free(f->list);
   return situ_scope_end(&s) == SITU_OK && good;
 }

@@ -315,6 +315,24 @@ static void a_buffer_comes_back_unless_another_thread_has_written_it(void **stat
   situ_nn_free(&m->base);
 }
 
+/* Not some of them: a batch would count in the mean and not in the variance. */
+static void all_buffers_come_back_or_none(void **state) {
+  (void)state;
+  situ_nn_module *m = offloaded(situ_nn_batch_norm1d(32, NULL)), *twin = situ_nn_clone(m);
+  situ_tensor *x = situ_randn(SITU_SHAPE(8, 32), &(situ_options){ .device = there() });
+  bool good = false;
+  for (uint64_t nth = 1; !good; nth++) {
+    expect_ok(situ_sim_fail(there().index, SITU_SIM_COPY, nth, false));
+    good = situ_nn_forward(m, x) != NULL;
+    expect_ok(situ_sim_reset(there().index));
+    situ_error_clear();
+    if (!good) expect_same_bits(situ_nn_state_dict(m), situ_nn_state_dict(twin), &large_kind);
+    else assert_true(nth > 8); /* 5 to the device, 3 back */
+  }
+  situ_nn_free(m);
+  situ_nn_free(twin);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     PAIR_TEST(every_layer_has_the_same_bits),
@@ -325,6 +343,7 @@ int main(void) {
     PAIR_TEST(with_hooks_second_gradients_and_autocast),
     PAIR_TEST(several_threads),
     PAIR_TEST(a_buffer_comes_back_unless_another_thread_has_written_it),
+    PAIR_TEST(all_buffers_come_back_or_none),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
