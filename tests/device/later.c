@@ -123,6 +123,18 @@ static void a_failure_is_told_where_values_are_asked_for(void **state) {
   expect_ok(situ_sim_reset(index));
 }
 
+static void what_has_arrived_outlives_its_device(void **state) {
+  (void)state;
+  needs_sim();
+  situ_tensor *y = situ_to_non_blocking(made(1), here());
+  expect_ok(situ_synchronize(there()));
+  expect_ok(situ_sim_fail(there().index, SITU_SIM_LOST, 1, false));
+  assert_int_equal(situ_synchronize(there()), SITU_E_LOST);
+  situ_error_clear();
+  assert_true(by_item(y) == 2);
+  expect_ok(situ_sim_reset(there().index));
+}
+
 static void gradients_and_strides(void **state) {
   (void)state;
   const situ_options o = { .device = there(), .requires_grad = true };
@@ -156,6 +168,7 @@ int main(void) {
     PAIR_TEST(no_use_comes_early),
     PAIR_TEST(a_source_may_go),
     PAIR_TEST(a_failure_is_told_where_values_are_asked_for),
+    PAIR_TEST(what_has_arrived_outlives_its_device),
     PAIR_TEST(gradients_and_strides),
     PAIR_TEST(several_threads),
   };

@@ -516,7 +516,7 @@ typedef struct situ_backend {
   situ_status (*send)(int index, void *data, size_t at, const void *host, size_t bytes);
   /** Optional, all three or none: copy_out that does not wait. fetch queues the copy. fetched says whether it is
       complete, and reports nothing. fetch_end takes the ticket: with `wait` it returns when the copy is complete, and
-      reports as copy_out does; else the copy was complete, and its values are not used. */
+      reports as copy_out does; else the copy was complete, or the device is lost, and its values are not used. */
   situ_status (*fetch)(int index, const void *data, size_t at, void *host, size_t bytes, void **ticket);
   bool (*fetched)(int index, const void *ticket);
   situ_status (*fetch_end)(int index, void *ticket, bool wait);

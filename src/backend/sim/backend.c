@@ -160,7 +160,7 @@ static bool fetched(int index, const void *ticket) {
 static situ_status fetch_end(int index, void *ticket, bool wait) {
   situ__sim_fetch *f = ticket;
   situ__sim *sim = situ__sim_lock(index);
-  if (wait) situ__sim_run(sim);
+  if (wait || !f->done) situ__sim_run(sim);
   const bool lost = f->lost;
   situ__free(f);
   return wait && !lost ? situ__sim_leave_telling(sim) : leave(sim, lost ? SITU_E_LOST : SITU_OK);

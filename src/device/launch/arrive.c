@@ -79,9 +79,12 @@ static void end(arrival *a, bool good) {
 static situ_status wait_for(const char *op, arrival *a) {
   const situ_backend *backend = situ__backend(a->from);
   const uint64_t before = situ__error_count();
-  situ_status status = situ__device_usable(op, a->from);
-  if (status == SITU_OK && !backend->fetched(a->from.index, a->ticket)) situ__ledger_wait(op, a->from);
-  if (status == SITU_OK) status = backend->fetch_end(a->from.index, a->ticket, true);
+  /* Values that have arrived are valid on a lost device, too. A ticket of the parent is not for a child of a fork. */
+  const bool mine = !situ__forked(), arrived = mine && backend->fetched(a->from.index, a->ticket);
+  situ_status status = arrived ? SITU_OK : situ__device_usable(op, a->from);
+  if (status == SITU_OK && !arrived) situ__ledger_wait(op, a->from);
+  const situ_status ended = mine ? backend->fetch_end(a->from.index, a->ticket, status == SITU_OK) : status;
+  if (status == SITU_OK) status = ended;
   if (status != SITU_OK) status = situ__device_failed(op, a->from, status, before, "copying");
   end(a, status == SITU_OK);
   return status;
