@@ -39,10 +39,10 @@ situ_storage *situ__dry_storage(const char *op, situ_device device, size_t bytes
   return &v->base;
 }
 
-void situ__dry_freed(situ_storage *storage, situ_device device, size_t bytes) {
+void situ__dry_freed(situ_storage *storage, situ_device device, size_t bytes, bool moved) {
   situ_dry *dry = void_of(storage)->dry;
   const bool part = storage->flags & SITU_STORAGE_SLICE;
-  if (dry && dry->freed) dry->freed(dry, storage, device, part ? 0 : situ__memory_block(bytes));
+  if (dry && dry->freed) dry->freed(dry, storage, device, part ? 0 : situ__memory_block(bytes), moved);
 }
 
 void situ__dry_discard(situ_storage *storage) {
@@ -83,7 +83,7 @@ int64_t situ_dry_end(situ_dry *dry) {
   if (!dry || situ__dry != dry) return 0;
   situ__dry = NULL;
   for (situ_void *v = dry->storages; v; v = v->next, kept++) {
-    situ__dry_freed(&v->base, v->base.device, v->base.bytes);
+    situ__dry_freed(&v->base, v->base.device, v->base.bytes, false);
     v->dry = NULL;
     v->base.data = NULL;
     v->base.device = (situ_device){ SITU_META, 0 };

@@ -16,8 +16,8 @@ static inline bool situ__is_void(const situ_storage *storage) { return (storage-
 
 /* Like situ__storage_new, without memory. */
 situ_storage *situ__dry_storage(const char *op, situ_device device, size_t bytes, uint64_t serial);
-/* Reports that its memory is freed, or would be. */
-void situ__dry_freed(situ_storage *storage, situ_device device, size_t bytes);
+/* Reports that its memory is freed, or would be; moved: it goes on with other memory. */
+void situ__dry_freed(situ_storage *storage, situ_device device, size_t bytes, bool moved);
 /* Frees the struct. */
 void situ__dry_discard(situ_storage *storage);
 

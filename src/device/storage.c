@@ -120,7 +120,7 @@ void situ__storage_replace(situ_storage *storage, situ_storage *source, size_t a
                        .payload = storage->payload };
   storage->device = source->device;
   storage->bytes = bytes;
-  if (situ__is_void(storage)) situ__dry_freed(storage, old.device, old.bytes);
+  if (situ__is_void(storage)) situ__dry_freed(storage, old.device, old.bytes, true);
   storage->release = NULL;
   storage->payload = NULL;
   storage->recipe = source->recipe; /* on meta */
@@ -181,7 +181,7 @@ void situ__storage_release(situ_storage *storage) {
   situ__seat_leave(storage);
   if (storage->recipe) situ__device_up.release_recipe(storage->recipe);
   if (__builtin_expect(situ__is_void(storage), 0)) {
-    situ__dry_freed(storage, storage->device, storage->bytes);
+    situ__dry_freed(storage, storage->device, storage->bytes, false);
     free_memory(storage);
     situ__dry_discard(storage);
     return;

@@ -48,8 +48,9 @@ static void add_made(situ_dry *dry, situ_storage *storage, size_t block) {
   if (n->now > n->peak) n->peak = n->now;
 }
 
-static void subtract_freed(situ_dry *dry, situ_storage *storage, situ_device device, size_t block) {
+static void subtract_freed(situ_dry *dry, situ_storage *storage, situ_device device, size_t block, bool moved) {
   (void)storage;
+  (void)moved;
   situ__demand *n = find_demand(((rehearsal *)dry)->demands, device);
   if (n) n->now -= block;
 }

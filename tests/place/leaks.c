@@ -72,14 +72,31 @@ static bool tell(void) {
   return situ_explain_to_string(situ_nn_get_tensor(model, "0.weight"), text, sizeof text) > 0;
 }
 
+/* Of a model that is elsewhere, so that the map moves it. */
+static bool fit(void) {
+  situ_place_layout layout;
+  const situ_place_limit limit = { situ_dev("sim:0"), 0 };
+  situ_nn_module *m = situ_nn_clone(model);
+  bool good = m && situ_nn_to(m, situ_dev("cpu")) == SITU_OK;
+  good = good && situ_place_fit(m, inputs, &limit, 1, NULL, &layout) == SITU_OK;
+  if (good) situ_place_layout_free(&layout);
+  situ_nn_free(m);
+  return good;
+}
+static bool compare(void) {
+  situ_place_comparison c;
+  return situ_place_compare(model, inputs, situ_dev("sim:0"), situ_dev("sim:1"), NULL, &c) == SITU_OK;
+}
+
 static const struct {
   const char *name;
   bool (*run)(void);
-} tools[] = { { "check", check },       { "plan", plan }, { "lint", lint }, { "draw", draw },
-              { "snapshot", snapshot }, { "lock", lock }, { "tell", tell } };
+} tools[] = { { "check", check }, { "plan", plan }, { "lint", lint }, { "draw", draw },      { "snapshot", snapshot },
+              { "lock", lock },   { "tell", tell }, { "fit", fit },   { "compare", compare } };
 
-/* Without what is held back of freed handles. */
+/* Without what is held back of freed handles, and what is queued. */
 static int64_t blocks(void) {
+  for (int i = 0; i < 2; i++) must(situ_synchronize((situ_device){ SITU_SIM, i }));
   must(situ_empty_cache(situ_dev("cpu")));
   return held;
 }

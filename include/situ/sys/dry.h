@@ -32,7 +32,7 @@ struct situ_dry {
   /** A storage was made; a storage was freed or moved, then `device` is its previous device. block: the bytes that the
       allocator takes for it, 0 if it is a part of another storage's memory. */
   void (*made)(situ_dry *dry, situ_storage *storage, size_t block);
-  void (*freed)(situ_dry *dry, situ_storage *storage, situ_device device, size_t block);
+  void (*freed)(situ_dry *dry, situ_storage *storage, situ_device device, size_t block, bool moved);
   /** Returns whether there is memory for a storage; false makes the allocation fail with SITU_E_NOMEM. */
   bool (*has_memory)(situ_dry *dry, situ_device device, size_t block);
   /** Memory outside of an op's call would have been copied to a storage: values that the run does not know. */

@@ -227,10 +227,15 @@ static situ_tensor *input_there(situ_tensor *t, void *payload) {
   return situ_set_name(y, situ_name(t));
 }
 
+static situ_status drop_gradient(const situ_nn_visit *at, void *payload) {
+  (void)payload;
+  return situ_set_grad(at->tensor, NULL);
+}
+
 static situ_status run_copy(situ__comparing *c, situ_nn_module *copy, situ_device device) {
-  situ_nn_zero_grad(copy);
-  (void)situ_nn_set_name(copy, situ_nn_name(c->module));
-  situ_status status = situ_nn_to(copy, device);
+  if (!situ_nn_set_name(copy, situ_nn_name(c->module))) return situ_error();
+  situ_status status = situ_nn_walk(copy, SITU_NN_PARAMETER | SITU_NN_VISIT_ONCE, drop_gradient, NULL);
+  if (status == SITU_OK) status = situ_nn_to(copy, device);
   if (status == SITU_OK)
     status = situ_nn_walk(copy, SITU_NN_VISIT_MODULES | SITU_NN_VISIT_ONCE | SITU_NN_VISIT_UNNAMED, watch_module, c);
   if (status != SITU_OK) return status;

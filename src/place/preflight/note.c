@@ -192,10 +192,9 @@ static void note_storage(situ_dry *dry, situ_storage *storage, size_t block) {
   if (load) situ__preflight_take(p, load, block);
 }
 
-static void freed(situ_dry *dry, situ_storage *storage, situ_device device, size_t block) {
+static void freed(situ_dry *dry, situ_storage *storage, situ_device device, size_t block, bool moved) {
   situ__preflight *p = preflight_of(dry);
   situ__trail *trail = *situ_dry_note(storage);
-  const bool moved = !situ_device_equal(storage->device, device) || situ_storage_block(storage) != block;
   if (!trail || !trail->stands) situ__preflight_give(p, device, block);
   if (trail && moved) trail->stands = false;
   if (!trail || moved) return;
