@@ -58,4 +58,6 @@ SIZED = [
     "torch.full((2,), n / 3)", "torch.arange(0, n / 2, 0.5)", "x[:math.trunc(n / 3)]", "x[:torch.sym_int(n / 2)]", "x * torch.sym_sqrt(n)", "x * torch.sym_max(n / 2, 2)", "x * torch.sym_min(n / 2, n)",
     "torch.sym_ite(n > 4, n / 2, n / 3) * x", "x * (n << 1)", "x * (n >> 1)", "x * (n & 3)", "x * (n | 1)", "x * ((n > 2) & (n < 5))", "x * (n / 2 == 2.5)", "i * (n / 2)", "i.clamp(max=n / 3)",
     "x * i.sum().item()", "x.nan_to_num().clamp(-1, 1).sum().item() * x", "x * x.nan_to_num().clamp(-1, 1).sum().item() ** 2", "torch.full((2,), b.sum().item() / 7)", "x.masked_fill(b, n / 7)", "x + n ** -1.5",
+    "w = torch.linspace(-1, 1, 36).view(12, 3); h, c = torch.lstm_cell(x, (x * 2, x.cos()), w, w * 0.5, w[:, 0], w[:, 1]); h + c.exp()", "w = torch.linspace(-1, 1, 27).view(9, 3); torch.gru_cell(x, x * 2, w, -w, w[:, 0], w[:, 1])",
+    "w = torch.linspace(-1, 1, 9).view(3, 3); torch.rnn_tanh_cell(x, x * 2, w, -w)", "w = torch.linspace(-1, 1, 9).view(3, 3); torch.rnn_relu_cell(x, x * 2, w, -w, w[0], w[1])",
 ]

@@ -1,4 +1,4 @@
-/* ATen's lstm, gru and rnn: layers and directions of situ's recurrent ops.
+/* ATen's lstm, gru and rnn, and their cells: layers and directions of situ's recurrent ops.
    SPDX-License-Identifier: MIT */
 #include "program/graph/program.h"
 
@@ -91,12 +91,46 @@ static situ_tensor *run_gru(situ__op_call *c) { return run_plain(c, GRU); }
 static situ_tensor *run_tanh(situ__op_call *c) { return run_plain(c, TANH); }
 static situ_tensor *run_relu(situ__op_call *c) { return run_plain(c, RELU); }
 
+/* One step of one layer. Arguments: input, hx, w_ih, w_hh, b_ih, b_hh. */
+static situ_tensor *run_step(situ__op_call *c, recurrence *r) {
+  situ_tensor *params[4], *x = situ_unsqueeze(situ__arg_tensor(c, 0), 0);
+  for (int i = 0; i < 4; i++) params[i] = situ__arg_tensor(c, i + 2);
+  r->params = params;
+  r->biases = params[2] != NULL;
+  if (r->biases != (params[3] != NULL)) return situ__call_refuse(c, "has one bias of two");
+  r->each = r->biases ? 4 : 2;
+  r->layers = r->directions = 1;
+  r->hx = situ_unsqueeze(r->hx, 0);
+  if (r->kind == LSTM) r->cx = situ_unsqueeze(r->cx, 0);
+  if (!x || !run_direction(r, 0, x)) return NULL;
+  if (c->node->outs > 1) c->also[0] = r->c[0];
+  return r->h[0];
+}
+
+static situ_tensor *run_lstm_cell(situ__op_call *c) {
+  situ_tensor *states[SITU__LIST_MAX];
+  const int count = situ__arg_tensors(c, 1, states);
+  if (count != 2) return situ__call_refuse(c, "has other states than h and c");
+  return run_step(c, &(recurrence){ .kind = LSTM, .hx = states[0], .cx = states[1] });
+}
+static situ_tensor *run_cell(situ__op_call *c, cell_kind kind) {
+  return run_step(c, &(recurrence){ .kind = kind, .hx = situ__arg_tensor(c, 1) });
+}
+static situ_tensor *run_gru_cell(situ__op_call *c) { return run_cell(c, GRU); }
+static situ_tensor *run_tanh_cell(situ__op_call *c) { return run_cell(c, TANH); }
+static situ_tensor *run_relu_cell(situ__op_call *c) { return run_cell(c, RELU); }
+
 #define LAYERS "T params, b has_biases, i num_layers, n dropout, b train, b bidirectional, b batch_first"
+#define CELL "t w_ih, t w_hh, t? b_ih, t? b_hh"
 
 static const situ__op_row rows[] = {
   { "lstm.input", "t input, T hx, " LAYERS, .results = 3, .run = run_lstm },
   { "gru.input", "t input, t hx, " LAYERS, .results = 2, .run = run_gru },
   { "rnn_tanh.input", "t input, t hx, " LAYERS, .results = 2, .run = run_tanh },
   { "rnn_relu.input", "t input, t hx, " LAYERS, .results = 2, .run = run_relu },
+  { "lstm_cell.default", "t input, T hx, " CELL, .results = 2, .run = run_lstm_cell },
+  { "gru_cell.default", "t input, t hx, " CELL, .run = run_gru_cell },
+  { "rnn_tanh_cell.default", "t input, t hx, " CELL, .run = run_tanh_cell },
+  { "rnn_relu_cell.default", "t input, t hx, " CELL, .run = run_relu_cell },
 };
 const situ__op_family situ__recurrent_family = { rows, sizeof rows / sizeof *rows };

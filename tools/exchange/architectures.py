@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Exports architectures of packages of PyPI by torch.export, and has situ run and train each as torch does.
+SPDX-License-Identifier: MIT
+
+  python3 tools/exchange/architectures.py TEST [--only TEXT] [--part 1/2] [--list FILE] [--models] [--keep DIR] [--show]
+
+TEST is the test program of tests/program/models.c. The list, architectures.txt, has a line for each architecture:
+
+  NAME INPUTS EXPRESSION     PACKAGE.WORD, keyword arguments without spaces, what makes the module
+
+f(2,3) is a random tensor of that shape, i(9,2,3) one of whole numbers below 9, and b is the batch size. --models adds
+those of models.py and more_models.py. Each is exported as it is and in core ATen (run_decompositions), compared at two
+batch sizes, and trained for 20 steps (generate.py). Prints how many were exported, load, agree and train, then the
+refusals by cause. --part 1/2 takes every second line, so that two processes share the list; --keep leaves what
+does not agree in DIR."""
+import argparse
+import collections
+import functools
+import importlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.dont_write_bytecode = True
+
+import torch  # noqa: E402
+from safetensors.torch import save_file  # noqa: E402
+
+import generate  # noqa: E402
+import models  # noqa: E402
+import more_models  # noqa: E402
+from thin import thin  # noqa: E402
+
+SECONDS = 150
+STAGES = ("exported", "loads", "agrees", "trains")
+
+
+class Fixed(torch.nn.Module):
+    """A module that is called with further arguments, or by another method; its result is a plain tree."""
+
+    def __init__(self, net, method="__call__", **given):
+        super().__init__()
+        self.net, self.method, self.given = net, method, given
+
+    def forward(self, **inputs):
+        out = getattr(self.net, self.method)(**inputs, **self.given)
+        return tuple(out.values()) if hasattr(out, "values") and not isinstance(out, torch.Tensor) else out
+
+
+def whole(below, *shape):
+    return torch.randint(0, below, shape)
+
+
+def make(inputs, expression):
+    """The row of one line, as models.py has them."""
+    head = re.match(r"(?:Fixed\()?([a-z_][\w.]*)\.", expression)[1].split(".")
+    for k in range(len(head)):
+        try:
+            importlib.import_module(".".join(head[:k + 1]))
+        except ImportError:
+            break
+    scope = {head[0]: sys.modules[head[0]], "Fixed": Fixed, "torch": torch, "f": torch.randn, "i": whole}
+    return eval(expression, scope), lambda b: eval(f"dict({inputs})", dict(scope, b=b))
+
+
+def read_list(path):
+    """Lines; one that begins with a space continues the one before."""
+    with open(path) as file:
+        text = re.sub(r"\n +", " ", re.sub(r"^#.*\n", "", file.read(), flags=re.M))
+    return {line.split()[0]: functools.partial(make, *line.split(None, 2)[1:]) for line in text.splitlines() if line}
+
+
+def export(name, directory):
+    """Writes NAME and core-NAME; returns what torch refuses."""
+    for _ in range(3):
+        tensors = generate.generate(name, directory)
+        losses = tensors["losses"]
+        if (losses[1:] <= losses[:-1] * 1.01).all():
+            break
+        generate.RATES[name] /= 30  # where losses jump, differences of rounding grow with them
+    save_file(tensors, f"{directory}/{name}.safetensors")
+    try:
+        core = torch.export.load(f"{directory}/{name}.pt2").run_decompositions()
+        thin(core)
+        torch.export.save(core, f"{directory}/core-{name}.pt2")
+        os.link(f"{directory}/{name}.safetensors", f"{directory}/core-{name}.safetensors")
+    except Exception as problem:  # noqa: BLE001
+        return f"core: {problem}"
+    return None
+
+
+def causes_of(message):
+    """What a refusal lacks, without what differs from file to file."""
+    names = re.findall(r"^ +([a-z_]\w*(?:\.\w+)+)", message, re.M)
+    lacks = re.search(r"this library lacks: ([^\n]*)", message)
+    text = re.sub(r"\S*/\S+\.pt2: ", "", message.strip())
+    return set(names) or ({n.split()[0] for n in lacks[1].split(", ")} if lacks else {re.sub(r"\d+", "N", text)[:120]})
+
+
+def check(test, directory):
+    """For each file of the directory: how far it came (of STAGES), and the message."""
+    done = subprocess.run([test], capture_output=True, text=True, env=dict(os.environ, SITU_TEST_EXCHANGE=directory))
+    blocks = re.split(r"^(\S+)\.pt2 +(\S+) +(\S+)  losses +(\S+)  ", done.stdout + done.stderr, flags=re.M)[1:]
+    for name, first, second, losses, rest in zip(*[iter(blocks)] * 5):
+        rest = rest.split("\n[")[0].removeprefix("DIFFERS").strip()
+        agrees = max(float(first), float(second)) <= 1e-5
+        stage = 3 if agrees and float(losses) <= 1e-4 else 2 if agrees else 1 if float(first) < 1e9 else 0
+        yield name, stage, rest or f"{first} {second} losses {losses}"
+
+
+def stop(*_):
+    raise TimeoutError(f"not exported in {SECONDS} s")
+
+
+def main():
+    here = os.path.dirname(os.path.abspath(__file__))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("test")
+    parser.add_argument("--list", default=os.path.join(here, "architectures.txt"))
+    parser.add_argument("--only", default="")
+    parser.add_argument("--part", default="1/1")
+    parser.add_argument("--models", action="store_true")
+    parser.add_argument("--keep")
+    parser.add_argument("--show", action="store_true")
+    options = parser.parse_args()
+    rows = read_list(options.list)
+    models.ROWS.update(rows)
+    part, parts = map(int, options.part.split("/"))
+    names = [n for n in [*rows, *(models.LISTED + more_models.MORE if options.models else [])] if options.only in n]
+    signal.signal(signal.SIGALRM, stop)
+    torch.set_num_threads(1)
+    counts = {False: collections.Counter(), True: collections.Counter()}
+    causes = collections.Counter()
+    for name in names[part - 1::parts]:
+        generate.RATES.setdefault(name, 3e-4)
+        with tempfile.TemporaryDirectory() as work:
+            signal.alarm(SECONDS)
+            try:
+                problem = export(name, work)
+            except Exception as error:  # noqa: BLE001
+                problem = f"{type(error).__name__}: {error}"
+            signal.alarm(0)
+            if problem:
+                print(f"{name}: torch: {problem.strip()[:300]!r}", flush=True)
+            if os.path.exists(f"{work}/{name}.safetensors"):
+                for file, stage, message in check(options.test, work):
+                    core = file.startswith(generate.CORE)
+                    counts[core].update(STAGES[:stage + 1])
+                    print(f"{file}: {STAGES[stage]}{'' if stage == 3 else ': ' + message[:2000]}", flush=True)
+                    causes.update(causes_of(message) if stage == 0 else ())
+                    if options.keep and stage < 3:
+                        for end in (".pt2", ".safetensors"):
+                            shutil.copy(f"{work}/{file}{end}", options.keep)
+    for core in (False, True):
+        print("core ATen:" if core else "as exported:", ", ".join(f"{counts[core][s]} {s}" for s in STAGES))
+    for what, count in causes.most_common():
+        print(f"{count:4}  {what}")
+    return any(c["trains"] < c["exported"] for c in counts.values())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
