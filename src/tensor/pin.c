@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "device/dry.h"
+#include "situ/blocks.h"
 #include "situ/sys/plain.h"
 #include "situ/sys/shape.h"
 #include "tensor/tensor.h"
@@ -54,6 +55,8 @@ situ_tensor *situ_pin_memory(situ_tensor *input, situ_device device) {
   const size_t bytes = (size_t)input->view.numel * situ_dtype_size(dtype);
   situ_tensor *t = bytes && has_pinned(device) ? make_pinned(op, device, &shape, dtype)
                                                : situ__tensor_new(op, &shape, dtype, (situ_device){ SITU_CPU, 0 });
+  const situ_block_type blocks = situ_block_type_of(input);
+  if (t && blocks && situ_set_block_type(t, blocks) != SITU_OK) return NULL;
   if (!t || !bytes || !situ_has_values(input)) return t;
   if (situ_copy_to_host(input, t->view.storage->data, bytes) != SITU_OK) return NULL;
   situ__storage_wrote(t->view.storage);

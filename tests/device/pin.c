@@ -1,6 +1,7 @@
 /* Pinned host memory: values, what says that it is pinned, what ends it.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 opencl:0 */
+#include "situ/blocks.h"
 #include "support/pairs.h"
 
 /* placement: A14 */
@@ -38,6 +39,16 @@ static void a_buffer_without_values(void **state) {
   expect_error(SITU_E_ARG, "pin_memory", "input");
 }
 
+static void quantised_weights_stay_blocks(void **state) {
+  (void)state;
+  const unsigned char block[34] = { 0, 0x3c, 1, 2, 3 }; /* a scale of 1 */
+  const situ_shape shape = SITU_SHAPE(1, 32);
+  situ_tensor *x = situ_blocks_from_host(block, sizeof block, &shape, SITU_BLOCK_Q8_0, NULL);
+  situ_tensor *y = situ_pin_memory(situ_to(x, there()), there());
+  assert_int_equal(situ_block_type_of(y), SITU_BLOCK_Q8_0);
+  assert_true(test_same_bits(situ_dequantize(y), situ_dequantize(x)));
+}
+
 static void without_memory_it_is_an_error(void **state) {
   (void)state;
   needs_sim();
@@ -51,6 +62,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
     PAIR_TEST(a_copy_in_pinned_memory),
     PAIR_TEST(a_buffer_without_values),
+    PAIR_TEST(quantised_weights_stay_blocks),
     PAIR_TEST(without_memory_it_is_an_error),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
