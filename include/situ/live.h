@@ -22,7 +22,8 @@ typedef struct situ_live {
 } situ_live;
 /** Lists the live storages of a device, of all devices for {0}, the largest first: at most `capacity` to out (may be
     NULL if capacity is 0). Returns how many there are; negative on error. Tensors cost nothing for it. What other
-    threads make or free meanwhile may be missing. */
+    threads make or free meanwhile may be missing. None
+    are found by a library that is built with AddressSanitizer, where each tensor is a block of malloc's. */
 SITU_API int64_t situ_live_list(situ_device device, situ_live *out, int64_t capacity);
 
 SITU_END
