@@ -2,7 +2,7 @@
 """Exports architectures of packages of PyPI by torch.export, and has situ run and train each as torch does.
 SPDX-License-Identifier: MIT
 
-  python3 tools/exchange/architectures.py TEST [--only TEXT] [--part 1/2] [--list FILE] [--models] [--keep DIR] [--show]
+  python3 tools/exchange/architectures.py TEST [--only TEXT] [--part 1/2] [--list FILE] [--models] [--keep DIR]
 
 TEST is the test program of tests/program/models.c. The list, architectures.txt, has a line for each architecture:
 
@@ -88,7 +88,10 @@ def export(name, directory):
         core = torch.export.load(f"{directory}/{name}.pt2").run_decompositions()
         thin(core)
         torch.export.save(core, f"{directory}/core-{name}.pt2")
-        os.link(f"{directory}/{name}.safetensors", f"{directory}/core-{name}.safetensors")
+        given = {key.removeprefix("train."): value for key, value in tensors.items() if key.startswith("train.")}
+        # run_decompositions drops detach, and so core ATen has gradients of its own
+        tensors["losses"] = generate.losses(core.module(), given, tensors["rate"].item())
+        save_file(tensors, f"{directory}/core-{name}.safetensors")
     except Exception as problem:  # noqa: BLE001
         return f"core: {problem}"
     return None
@@ -114,7 +117,7 @@ def check(test, directory):
 
 
 def stop(*_):
-    raise TimeoutError(f"not exported in {SECONDS} s")
+    raise TimeoutError(f"not exported in {SECONDS} s of a processor")
 
 
 def main():
@@ -126,25 +129,24 @@ def main():
     parser.add_argument("--part", default="1/1")
     parser.add_argument("--models", action="store_true")
     parser.add_argument("--keep")
-    parser.add_argument("--show", action="store_true")
     options = parser.parse_args()
     rows = read_list(options.list)
     models.ROWS.update(rows)
     part, parts = map(int, options.part.split("/"))
     names = [n for n in [*rows, *(models.LISTED + more_models.MORE if options.models else [])] if options.only in n]
-    signal.signal(signal.SIGALRM, stop)
+    signal.signal(signal.SIGPROF, stop)
     torch.set_num_threads(1)
     counts = {False: collections.Counter(), True: collections.Counter()}
     causes = collections.Counter()
     for name in names[part - 1::parts]:
         generate.RATES.setdefault(name, 3e-4)
         with tempfile.TemporaryDirectory() as work:
-            signal.alarm(SECONDS)
+            signal.setitimer(signal.ITIMER_PROF, SECONDS)
             try:
                 problem = export(name, work)
             except Exception as error:  # noqa: BLE001
                 problem = f"{type(error).__name__}: {error}"
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
             if problem:
                 print(f"{name}: torch: {problem.strip()[:300]!r}", flush=True)
             if os.path.exists(f"{work}/{name}.safetensors"):
