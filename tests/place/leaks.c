@@ -96,7 +96,7 @@ static const struct {
 
 /* Without what is held back of freed handles, and what is queued. */
 static int64_t blocks(void) {
-  for (int i = 0; i < 2; i++) must(situ_synchronize((situ_device){ SITU_SIM, i }));
+  for (int i = 0; i < 2; i++) must(situ_synchronize((situ_device){ SITU_SIM, (uint16_t)i }));
   must(situ_empty_cache(situ_dev("cpu")));
   return held;
 }
