@@ -249,12 +249,14 @@ static bool owes_a_call(const situ_comm *c) {
   return false;
 }
 
-/* Gives up, too. The text of the words names the call already. */
+/* Gives up, too. The text of the words names the call already, unless memory ran out where no call was open. */
 static void follow_words(situ_comm *c) {
   const situ__comm_header *h = c->words;
-  char who[48] = "";
+  char call[SITU__COMM_NAME * 3] = "", who[SITU__COMM_NAME * 3 + 48] = "";
   end_earlier_calls(c);
-  if (!strstr(h->text, " gave up")) (void)snprintf(who, sizeof who, "rank %d gave up: ", c->speaker);
+  if (c->first && !strstr(h->text, "step ")) situ__comm_call_text(c->first->header, call);
+  if (!strstr(h->text, " gave up"))
+    (void)snprintf(who, sizeof who, "%s%srank %d gave up: ", call, *call ? ": " : "", c->speaker);
   situ__comm_fail(c, h->status == SITU_E_TIMEOUT ? SITU_E_TIMEOUT : SITU_E_COMM, h->culprit, "%s%.319s", who, h->text);
   if (h->status == SITU_E_TIMEOUT && h->culprit < 0) name_silent_ranks(c);
 }
