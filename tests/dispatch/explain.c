@@ -50,7 +50,7 @@ static model *model_new(bool registered) {
   return (model *)situ_nn_done(m);
 }
 
-/* placement: D2, D3, D6, D7 */
+/* placement: D2, D3, D5, D6, D7, D8 */
 static void an_input_is_odd(void **state) {
   (void)state;
   model *m = model_new(true);
@@ -315,7 +315,7 @@ static void many_operands(void **state) {
   situ_error_clear();
 }
 
-/* placement: D4 */
+/* placement: D2, D4 */
 static void shapes_and_dtypes(void **state) {
   (void)state;
   situ_tensor *a = situ_set_name(situ_ones(SITU_SHAPE(32, 784), NULL), "a"), *b = situ_ones(SITU_SHAPE(768, 10), NULL);

@@ -212,6 +212,7 @@ static void check_refusals(const api_function *f, const struct variant *v) {
     for (int round = 0; round < 2 * count; round++) check_refusal(f, v, d, round / 2, round % 2);
 }
 
+/* placement: D1 */
 static void a_foreign_operand_is_refused(void **state) {
   (void)state;
   refusals = 0;
