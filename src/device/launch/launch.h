@@ -38,9 +38,6 @@ situ_status situ__refuse_sample(const char *op, situ_storage *storage) SITU_COLD
 /* Records that the storage would be written, but is on memory that its owner made read-only. */
 situ_status situ__refuse_read_only(const char *op, situ_storage *storage) SITU_COLD;
 
-/* The storage is memory of the program that is not written. */
-situ_status situ__refuse_read_only(const char *op, situ_storage *storage) SITU_COLD;
-
 /* ---- copies (copy.c): each is recorded in the ledger ---- */
 situ_status situ__copy_from_host(const char *op, situ_storage *to, size_t at, const void *host, size_t bytes,
                                  situ__copy_reason why);
