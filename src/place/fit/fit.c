@@ -115,12 +115,9 @@ static bool bound_limits(fitting *t, const situ__preflight *p) {
 /* ---- the model as it is: its parts, and the calls of its forward ---- */
 
 static bool look(fitting *t, const situ_place_fit_options *options) {
-  const situ_place_backward when = t->run.backward;
-  const bool trains =
-      when == SITU_PLACE_BACKWARD_IN_TRAINING ? t->trial.module->training : when == SITU_PLACE_BACKWARD_ALWAYS;
   profile w = { .p = { .dry.called = note_call, .bare = note_work },
                 .flow = &t->flow,
-                .differentiated = trains && situ_is_grad_enabled() };
+                .differentiated = situ__preflight_goes_back(t->trial.module, &t->run) };
   char text[3500];
   bool good = situ__flow_parts(&t->flow, t->trial.module, options) && run(&w.p, &t->trial);
   if (good && is_wrong(&w.p.report)) {
@@ -321,13 +318,9 @@ situ_status situ_place_fit(situ_nn_module *m, const situ_tree *inputs, const sit
   t->run = options->run;
   t->lacks = UINT64_MAX;
   t->trial = (situ__trial){ .module = m, .inputs = inputs, .options = &t->run };
-  situ_status status = SITU_E_ARG;
-  if (read_limits(t, limits, limit_count) && situ__preflight_options(op, &options->run)) {
-    if (!t->run.device.kind) t->run.device = limits[0].device;
-    status = look(t, options) ? find(t, layout) : situ_error();
-  } else {
-    status = situ_error();
-  }
+  const bool good = read_limits(t, limits, limit_count) && situ__preflight_options(op, &options->run);
+  if (good && !t->run.device.kind) t->run.device = limits[0].device;
+  const situ_status status = good && look(t, options) ? find(t, layout) : situ_error();
   situ__flow_free(&t->flow);
   situ__free(t->search.need);
   situ__free(t->search.refused);

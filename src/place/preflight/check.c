@@ -243,9 +243,7 @@ static void run_module(void *payload) {
   situ_tree *out = in ? situ_nn_call(m, in) : NULL;
   situ_dry_tell(&p->dry);
   p->report.finished = out != NULL;
-  const situ_place_backward when = c->trial->options->backward;
-  const bool wanted = when == SITU_PLACE_BACKWARD_IN_TRAINING ? m->training : when == SITU_PLACE_BACKWARD_ALWAYS;
-  if (out && wanted && situ_is_grad_enabled()) backward(p, m, out);
+  if (out && situ__preflight_goes_back(m, c->trial->options)) backward(p, m, out);
   p->counting = false;
   situ_tree_free(out);
   SITU_IGNORE(situ_scope_end(&once));
@@ -355,6 +353,12 @@ void situ__preflight_free(situ__preflight *p) {
   situ__free(p->held);
   situ__free(p->trips);
   situ_place_report_free(&p->report);
+}
+
+bool situ__preflight_goes_back(const situ_nn_module *m, const situ_place_check_options *options) {
+  const situ_place_backward when = options->backward;
+  const bool wanted = when == SITU_PLACE_BACKWARD_IN_TRAINING ? m->training : when == SITU_PLACE_BACKWARD_ALWAYS;
+  return wanted && situ_is_grad_enabled();
 }
 
 bool situ__preflight_options(const char *caller, const situ_place_check_options *options) {

@@ -83,6 +83,8 @@ typedef struct situ__trial {
    happened: situ__preflight_free. ---- */
 bool situ__preflight_run(situ__preflight *p, const situ__trial *trial);
 void situ__preflight_free(situ__preflight *p);
+/* Whether a run of m goes backward. */
+bool situ__preflight_goes_back(const situ_nn_module *m, const situ_place_check_options *options);
 /* Checks what a program gives. Returns false after recording an error of `caller`. */
 bool situ__preflight_options(const char *caller, const situ_place_check_options *options);
 
