@@ -5,9 +5,10 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "device/dry.h"
 #include "base/handle.h"
+#include "device/dry.h"
 #include "device/graph/parts.h"
+#include "device/view.h"
 #include "situ/sys/plain.h"
 
 /* Bytes of memory, from the lowest to the highest element of a view. `base` is the memory where a
@@ -17,27 +18,21 @@ typedef struct range {
   int64_t low, high;
 } range;
 
-static int64_t lowest(const situ_view_desc *v) {
-  int64_t low = v->offset;
-  for (int d = 0; d < v->ndim; d++) low += v->stride[d] < 0 ? (v->size[d] - 1) * v->stride[d] : 0;
-  return low;
-}
-
-/* The range of v if its elements lay `delta` further, in `storage`. */
-static range range_in(const situ_view_desc *v, const situ_storage *storage, int64_t delta) {
-  const int64_t item = situ__dtypes[v->dtype].size, low = lowest(v);
-  int64_t last = low;
-  for (int d = 0; d < v->ndim; d++) last += (v->size[d] - 1) * llabs(v->stride[d]);
-  const bool plain = situ__backend(storage->device)->addressable;
-  const int64_t from = plain ? (int64_t)(uintptr_t)storage->data : 0;
-  return (range){ plain ? NULL : storage->data, from + (low + delta) * item, from + (last + 1 + delta) * item };
-}
-
-static range range_of_storage(const situ_storage *s) {
+static range range_of_bytes(const situ_storage *s, int64_t low, int64_t high) {
   const bool plain = situ__backend(s->device)->addressable;
   const int64_t from = plain ? (int64_t)(uintptr_t)s->data : 0;
-  return (range){ plain ? NULL : s->data, from, from + (int64_t)s->bytes };
+  return (range){ plain ? NULL : s->data, from + low, from + high };
 }
+
+/* The range of v if its elements lay `delta` further, in `storage`; an empty one meets nothing. */
+static range range_in(const situ_view_desc *v, const situ_storage *storage, int64_t delta) {
+  const int64_t item = situ__dtypes[v->dtype].size;
+  int64_t first, last;
+  const bool any = situ__desc_range(v, &first, &last);
+  return range_of_bytes(storage, (first + delta) * item, (last + any + delta) * item);
+}
+
+static range range_of_storage(const situ_storage *s) { return range_of_bytes(s, 0, (int64_t)s->bytes); }
 
 static bool meet(range a, range b) { return a.base == b.base && a.low < b.high && b.low < a.high; }
 
@@ -80,7 +75,10 @@ static bool add_steps(const grid *g, int64_t distance, int64_t times, int64_t *i
 /* Whether each element of v is one of `whole`. */
 static bool is_inside(const situ_view_desc *v, const situ_view_desc *whole) {
   const grid g = grid_of(whole);
-  const int64_t from = lowest(v) - lowest(whole);
+  int64_t low[2], last;
+  (void)situ__desc_range(v, &low[0], &last);
+  (void)situ__desc_range(whole, &low[1], &last);
+  const int64_t from = low[0] - low[1];
   int64_t index[SITU_MAX_DIMS] = { 0 };
   if (situ__dtypes[v->dtype].size != situ__dtypes[whole->dtype].size || from < 0) return false;
   bool good = add_steps(&g, from, 1, index);

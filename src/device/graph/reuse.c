@@ -3,10 +3,10 @@
    the result can write there.
    SPDX-License-Identifier: MIT */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/fail.h"
 #include "device/graph/parts.h"
+#include "device/view.h"
 
 /* into[i]: the place whose memory place i has become; i: its own. last[i]: the work so far that used place i last;
    uses[i]: how many did. */
@@ -75,10 +75,6 @@ static bool uses_place(const reuse *r, const situ__graph_work *k, size_t place) 
   return i < k->views;
 }
 
-static bool same_sizes(const situ_view_desc *a, const situ_view_desc *b) {
-  return a->ndim == b->ndim && !memcmp(a->size, b->size, a->ndim * sizeof *a->size);
-}
-
 /* Whether k copies a temporary, which one piece of element-wise work alone has made, to where that can write it. */
 static bool may_write_through(const reuse *r, const situ__graph_work *k) {
   if (k->work.verb != SITU_VERB_COPY || k->work.outs != 1 || k->values) return false;
@@ -91,8 +87,8 @@ static bool may_write_through(const reuse *r, const situ__graph_work *k) {
   if (maker->values || !situ__graph_is_elementwise(&maker->work) || place_of(r, maker->work.out[0]) != from)
     return false;
   const situ_view_desc *made = maker->work.out[0];
-  if (x->dtype != y->dtype || made->dtype != x->dtype || !same_sizes(made, y)) return false;
-  if (!situ__graph_is_whole(x) || !situ__graph_is_whole(made) || !same_sizes(made, x)) return false;
+  if (x->dtype != y->dtype || made->dtype != x->dtype || !situ__same_sizes(made, y)) return false;
+  if (!situ__graph_is_whole(x) || !situ__graph_is_whole(made) || !situ__same_sizes(made, x)) return false;
   return !uses_place(r, maker, to) && (!r->last[to] || r->last[to]->number < maker->number);
 }
 
