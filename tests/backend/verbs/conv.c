@@ -1,5 +1,6 @@
 /* Convolutions of the cpu, all three passes, against plain loops in f64.
    SPDX-License-Identifier: MIT */
+/* test-options: -O3 */
 /* test-devices: cpu opencl:0 */
 /* test-sanitized: onednn */
 #include <float.h>
@@ -108,16 +109,20 @@ static int64_t reference(const problem *p, int pass, double *sum, double *size) 
             const int64_t channel = o / s->outputs * s->channels + c, weight = (o * s->channels + c) * taps + tap,
                           y = ((n * s->groups * s->outputs + o) * rows + row) * columns,
                           x = ((n * s->groups * s->channels + channel) * s->height + h) * s->width + left;
-            for (int64_t i = 0; i < columns; i++) {
-              const int64_t at = i * s->stride[1];
-              if (left + at < 0 || left + at >= s->width) continue;
-              const int64_t to = pass == SITU_CONV_FORWARD ? y + i : pass == SITU_CONV_GRAD_DATA ? x + at : weight;
-              const double term = pass == SITU_CONV_FORWARD     ? value[X][x + at] * value[W][weight]
-                                  : pass == SITU_CONV_GRAD_DATA ? value[Y][y + i] * value[W][weight]
-                                                                : value[X][x + at] * value[Y][y + i];
-              sum[to] += term;
-              size[to] += fabs(term);
-            }
+            const int64_t step = s->stride[1], before = left < 0 ? (step - 1 - left) / step : 0,
+                          inside = s->width > left ? (s->width - left + step - 1) / step : 0,
+                          end = inside < columns ? inside : columns;
+            const double *of_x = value[X] + x, *of_y = value[Y] + y, w = value[W][weight];
+            double *to = sum + (pass == SITU_CONV_FORWARD ? y : x), *size_of = size + (to - sum);
+            if (pass == SITU_CONV_GRAD_WEIGHT)
+              for (int64_t i = before; i < end; i++)
+                sum[weight] += of_x[i * step] * of_y[i], size[weight] += fabs(of_x[i * step] * of_y[i]);
+            else if (pass == SITU_CONV_GRAD_DATA)
+              for (int64_t i = before; i < end; i++)
+                to[i * step] += of_y[i] * w, size_of[i * step] += fabs(of_y[i] * w);
+            else
+              for (int64_t i = before; i < end; i++)
+                to[i] += of_x[i * step] * w, size_of[i] += fabs(of_x[i * step] * w);
           }
   for (int i = 0; i < 3; i++) free(value[i]);
   return pass == SITU_CONV_FORWARD     ? s->channels * taps

@@ -1,5 +1,6 @@
 /* Reductions against plain loops.
    SPDX-License-Identifier: MIT */
+/* test-options: -O3 */
 /* test-devices: cpu opencl:0 */
 /* test-slow: cuda:0/double */
 /* test-cost: opencl:0=1000 */

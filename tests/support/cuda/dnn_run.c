@@ -140,31 +140,35 @@ static double *read_all(const tensor *t, bool tf32) {
   return values;
 }
 
-/* Adds what one tap of one window brings. */
-static void tap(const job *j, double *const value[3], float *narrow, const int64_t at[3]) {
+/* Adds what one row of a window's taps brings. at: of the row of x, of its first weight, of the sum. */
+static void taps(const job *j, double *const value[3], float *narrow, int64_t left, const int64_t at[3]) {
   const int a = j->pass == X ? Y : X, b = j->pass == W ? Y : W;
-  const double term = value[a][at[a]] * value[b][at[b]];
-  value[j->pass][at[j->pass]] += term;
-  narrow[at[j->pass]] += (float)term;
+  const int64_t steps[] = { j->of[X].stride[3], j->of[W].stride[3], 0 };
+  for (int64_t right = 0; right < j->of[W].size[3]; right++) {
+    const int64_t v = left + right * j->dilation[1];
+    if (v < 0 || v >= j->of[X].size[3]) continue;
+    const int64_t places[] = { at[X] + v * steps[X], at[W] + right * steps[W], at[Y] };
+    const double term = value[a][places[a]] * value[b][places[b]];
+    value[j->pass][places[j->pass]] += term;
+    narrow[places[j->pass]] += (float)term;
+  }
 }
 
 static void sum_up(const job *j, double *const value[3], float *narrow) {
   const tensor *x = &j->of[X], *w = &j->of[W], *y = &j->of[Y];
-  const int64_t channels = w->size[1], each = w->size[0] / (x->size[1] / channels),
-                taps = channels * w->size[2] * w->size[3];
+  const int64_t channels = w->size[1], each = w->size[0] / (x->size[1] / channels);
   for (int64_t at = 0; at < numel(y); at++) {
     const int64_t column = at % y->size[3], row = at / y->size[3] % y->size[2],
                   out = at / (y->size[3] * y->size[2]) % y->size[1],
-                  image = at / (y->size[3] * y->size[2] * y->size[1]);
-    for (int64_t k = 0; k < taps; k++) {
-      const int64_t right = k % w->size[3], down = k / w->size[3] % w->size[2], channel = k / (w->size[3] * w->size[2]);
-      const int64_t h = row * j->stride[0] - j->padding[0] + down * j->dilation[0],
-                    v = column * j->stride[1] - j->padding[1] + right * j->dilation[1];
-      if (h < 0 || h >= x->size[2] || v < 0 || v >= x->size[3]) continue;
-      const int64_t places[] = { place(x, image, out / each * channels + channel, h, v),
-                                 place(w, out, channel, down, right), place(y, image, out, row, column) };
-      tap(j, value, narrow, places);
-    }
+                  image = at / (y->size[3] * y->size[2] * y->size[1]), to = place(y, image, out, row, column);
+    for (int64_t channel = 0; channel < channels; channel++)
+      for (int64_t down = 0; down < w->size[2]; down++) {
+        const int64_t h = row * j->stride[0] - j->padding[0] + down * j->dilation[0];
+        if (h < 0 || h >= x->size[2]) continue;
+        const int64_t from[] = { place(x, image, out / each * channels + channel, h, 0),
+                                 place(w, out, channel, down, 0), to };
+        taps(j, value, narrow, column * j->stride[1] - j->padding[1], from);
+      }
   }
 }
 

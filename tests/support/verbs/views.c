@@ -58,7 +58,12 @@ void view_free(test_view *v) {
 
 static void *element(const test_view *v, int64_t i) {
   int64_t at = v->d.offset;
-  for (int d = v->d.ndim - 1; d >= 0; i /= v->d.size[d--]) at += i % v->d.size[d] * v->d.stride[d];
+  if (v->d.contiguous) at += i;
+  else
+    for (int d = v->d.ndim - 1; d >= 0; d--) {
+      const int64_t above = d ? i / v->d.size[d] : 0;
+      at += (i - above * v->d.size[d]) * v->d.stride[d], i = above;
+    }
   return (char *)v->storage.data + (size_t)at * situ_dtype_size((situ_dtype)v->d.dtype);
 }
 
