@@ -3,7 +3,6 @@
 /* test-options: -O3 */
 /* test-devices: cpu opencl:0 */
 /* test-sanitized: onednn */
-#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,16 +20,6 @@
 #include "support/verbs/views.h"
 
 static const char *const pass_name[] = { "forward", "data gradient", "weight gradient" };
-
-static double unit(int dtype) {
-  switch (dtype) {
-  case SITU_F16: return 0x1p-11;
-  case SITU_BF16: return 0x1p-8;
-  case SITU_F32: return FLT_EPSILON / 2;
-  case SITU_F64: return DBL_EPSILON / 2;
-  default: return 0;
-  }
-}
 
 static int64_t windows(const shape *s, int d) {
   const int64_t size = d ? s->width : s->height;
@@ -86,18 +75,11 @@ static situ_status run(const problem *p, int pass, bool bias) {
 
 /* ---- the reference: every product, added to where it belongs ---- */
 
-static double *read_all(const test_view *v) {
-  double *to = malloc(sizeof(double) * (size_t)v->d.numel);
-  assert_non_null(to);
-  for (int64_t i = 0; i < v->d.numel; i++) to[i] = view_get(v, i);
-  return to;
-}
-
 /* sum[] and size[] (of the terms) of every element of the result; terms: how many an element has at most. */
 static int64_t reference(const problem *p, int pass, double *sum, double *size) {
   const shape *s = &p->s;
   const int64_t rows = windows(s, 0), columns = windows(s, 1), taps = s->kernel[0] * s->kernel[1];
-  double *value[] = { read_all(p->v[X]), read_all(p->v[W]), read_all(p->v[Y]) };
+  double *value[] = { view_values(p->v[X]), view_values(p->v[W]), view_values(p->v[Y]) };
   for (int64_t n = 0; n < s->images; n++)
     for (int64_t o = 0; o < s->groups * s->outputs; o++)
       for (int64_t c = 0; c < s->channels; c++)
@@ -135,12 +117,12 @@ static void compare(const problem *p, int pass, bool bias, const double *sum, co
   const test_view *to = p->v[result_of(pass)];
   const situ_dtype dtype = (situ_dtype)to->d.dtype;
   const bool exact = !situ_dtype_is_floating(dtype);
-  const double unit_of_compute = unit(dtype == SITU_F64 ? SITU_F64 : SITU_F32), some = 4 + sqrt((double)terms);
+  const double unit_of_compute = view_unit(dtype == SITU_F64 ? SITU_F64 : SITU_F32), some = 4 + sqrt((double)terms);
   const int64_t plane = to->d.size[2] * to->d.size[3];
   for (int64_t i = 0; i < to->d.numel; i++) {
     const double extra = bias ? view_get(p->v[BIAS], i / plane % to->d.size[1]) : 0, want = sum[i] + extra,
                  got = view_get(to, i);
-    const double allowed = unit(dtype) * fabs(want) * 1.01 + unit_of_compute * some * (size[i] + fabs(extra));
+    const double allowed = view_unit(dtype) * fabs(want) * 1.01 + unit_of_compute * some * (size[i] + fabs(extra));
     if (!(fabs(got - want) <= (exact ? 0 : allowed)))
       fail_msg(
           "%s %s [%lld, %lldx%lld, %lld, %lld] x [%lldx%lld, %lld, %lld]: element %lld is %.17g, want %.17g, allowed error %g",
@@ -363,7 +345,7 @@ static void errors_are_those_of_a_tile(void **state) {
   for (int isa = -1; view_next_isa(&isa);) {
     assert_int_equal(run(&p, SITU_CONV_FORWARD, false), SITU_OK);
     for (int64_t i = 0; i < count; i++) {
-      const double allowed = unit(SITU_F32) * (4 + sqrt((double)terms)) * tile_size(&p, i);
+      const double allowed = view_unit(SITU_F32) * (4 + sqrt((double)terms)) * tile_size(&p, i);
       worst = fmax(worst, fabs(view_get(p.v[Y], i) - sum[i]) / allowed);
     }
   }

@@ -15,16 +15,6 @@
 #include "support/test.h"
 #include "support/verbs/views.h"
 
-static double unit(int dtype) {
-  switch (dtype) {
-  case SITU_F16: return 0x1p-11;
-  case SITU_BF16: return 0x1p-8;
-  case SITU_F32: return FLT_EPSILON / 2;
-  case SITU_F64: return DBL_EPSILON / 2;
-  default: return 0;
-  }
-}
-
 /* A whole number from -4 to 4 for dtypes that hold no others (0 to 4 for u8), else one in [-1, 1). */
 static void fill(test_view *v, uint64_t seed) {
   if (situ_dtype_is_floating((situ_dtype)v->d.dtype)) view_random(v, seed, -1, 1);
@@ -38,14 +28,6 @@ static void expand(test_view *v, const situ_view_desc *to) {
     v->d.size[d] = to->size[d];
   }
   v->d.numel = to->numel;
-}
-
-/* All elements, row by row; the caller frees them. */
-static double *values(const test_view *v) {
-  double *to = malloc(sizeof(double) * (size_t)(v->d.numel + 1));
-  assert_non_null(to);
-  for (int64_t i = 0; i < v->d.numel; i++) to[i] = view_get(v, i);
-  return to;
 }
 
 static situ_status run(const test_view *a, const test_view *b, const test_view *bias, test_view *y, double alpha,
@@ -85,41 +67,38 @@ static void compare(const test_view *y, int64_t k, const double *want, const dou
   }
 }
 
-/* Sums of products, and of their sizes, for each element of y; rows of b are gone through side by side. */
-typedef struct products {
-  double *sum, *size;
-} products;
-
-static products products_of(const test_view *a, const test_view *b, const test_view *y) {
+/* The sum of each element's products, and behind them the sums of their sizes; rows of b are gone through side by side.
+   The caller frees them. */
+static double *products_of(const test_view *a, const test_view *b, const test_view *y) {
   const int64_t m = y->d.size[y->d.ndim - 2], n = y->d.size[y->d.ndim - 1], k = a->d.size[a->d.ndim - 1];
-  const size_t count = (size_t)y->d.numel + 1;
-  double *as = values(a), *bs = values(b);
-  const products to = { .sum = calloc(count, sizeof(double)), .size = calloc(count, sizeof(double)) };
-  assert_true(to.sum && to.size);
+  double *as = view_values(a), *bs = view_values(b);
+  double *sums = calloc((size_t)y->d.numel * 2 + 1, sizeof *sums);
+  assert_non_null(sums);
   for (int64_t row = 0; n && row < y->d.numel / n; row++)
     for (int64_t q = 0; q < k; q++) {
       const double factor = as[row * k + q], *of_b = bs + (row / m * k + q) * n;
-      double *sum = to.sum + row * n, *size = to.size + row * n;
+      double *sum = sums + row * n, *size = sum + y->d.numel;
       for (int64_t j = 0; j < n; j++) sum[j] += factor * of_b[j], size[j] += fabs(factor * of_b[j]);
     }
   free(as), free(bs);
-  return to;
+  return sums;
 }
 
 /* As it is chosen, and on the cpu by each algorithm that suits. The rounding of a sum of k products grows like sqrt(k)
    of the size of its terms. */
-static void check_products(const products *p, const test_view *a, const test_view *b, const test_view *bias,
+static void check_products(const double *sum, const test_view *a, const test_view *b, const test_view *bias,
                            test_view *y, double alpha, double beta) {
   const int64_t k = a->d.size[a->d.ndim - 1];
-  const double unit_of_compute = unit(y->d.dtype == SITU_F64 ? SITU_F64 : SITU_F32);
+  const double unit_of_compute = view_unit(y->d.dtype == SITU_F64 ? SITU_F64 : SITU_F32);
   const bool whole = !situ_dtype_is_floating((situ_dtype)y->d.dtype);
-  double *want = values(y), *allowed = values(y);
+  double *want = view_values(y), *allowed = view_values(y);
   for (int64_t at = 0; at < y->d.numel; at++) {
     const double extra = bias && beta != 0 ? beta * view_get(bias, at) : 0;
-    want[at] = wrapped(y->d.dtype, alpha * p->sum[at] + extra);
-    allowed[at] = whole ? 0
-                        : unit(y->d.dtype) * fabs(want[at]) * 1.01 +
-                              unit_of_compute * (4 + sqrt((double)k)) * (fabs(alpha) * p->size[at] + fabs(extra));
+    want[at] = wrapped(y->d.dtype, alpha * sum[at] + extra);
+    allowed[at] =
+        whole ? 0
+              : view_unit(y->d.dtype) * fabs(want[at]) * 1.01 +
+                    unit_of_compute * (4 + sqrt((double)k)) * (fabs(alpha) * sum[at + y->d.numel] + fabs(extra));
   }
   for (int row = SITU__CHOICE_FREE; row < 0 || situ__matmul_choice.name_of(row); row++) {
     if (row >= 0 && !view_forces(situ__matmul_rows[row]->least)) continue;
@@ -140,9 +119,9 @@ static void check_products(const products *p, const test_view *a, const test_vie
 
 static void check(const test_view *a, const test_view *b, const test_view *bias, test_view *y, double alpha,
                   double beta) {
-  const products p = products_of(a, b, y);
-  check_products(&p, a, b, bias, y, alpha, beta);
-  free(p.sum), free(p.size);
+  double *sum = products_of(a, b, y);
+  check_products(sum, a, b, bias, y, alpha, beta);
+  free(sum);
 }
 
 static void check_2d(situ_dtype dtype, int64_t m, int64_t n, int64_t k, view_layout la, view_layout lb,
@@ -151,11 +130,11 @@ static void check_2d(situ_dtype dtype, int64_t m, int64_t n, int64_t k, view_lay
   test_view *y = view_new(dtype, SITU_SHAPE(m, n), ly), *bias = view_new(dtype, SITU_SHAPE(1, n), la);
   fill(a, (uint64_t)(m * 31 + n * 7 + k)), fill(b, (uint64_t)(m + n + k)), fill(bias, (uint64_t)n);
   expand(bias, &y->d);
-  const products p = products_of(a, b, y);
-  check_products(&p, a, b, NULL, y, 1, 0);
-  check_products(&p, a, b, bias, y, 1, 1);
-  check_products(&p, a, b, bias, y, 2, -3);
-  free(p.sum), free(p.size);
+  double *sum = products_of(a, b, y);
+  check_products(sum, a, b, NULL, y, 1, 0);
+  check_products(sum, a, b, bias, y, 1, 1);
+  check_products(sum, a, b, bias, y, 2, -3);
+  free(sum);
   view_free(a), view_free(b), view_free(y), view_free(bias);
 }
 

@@ -13,16 +13,13 @@
 
 static const double eps = 1e-5;
 
-static double unit(int dtype) {
-  return dtype == SITU_F16 ? 0x1p-11 : dtype == SITU_BF16 ? 0x1p-8 : dtype == SITU_F32 ? 0x1p-24 : 0x1p-53;
-}
 static situ_dtype statistics(int dtype) { return dtype == SITU_F64 ? SITU_F64 : SITU_F32; }
 
 /* size: what rounding errors are measured by, before the result is rounded to its dtype. */
 static void near(const test_view *v, int64_t i, double want, double size, const char *what) {
   double got = view_get(v, i), unit_of_compute = v->d.dtype == SITU_F64 ? 0x1p-53 : 0x1p-24;
   double allowed =
-      40 * unit_of_compute * size + unit(v->d.dtype) * fabs(want) * 1.01 + (v->d.dtype == SITU_F16) * 0x1p-24;
+      40 * unit_of_compute * size + view_unit(v->d.dtype) * fabs(want) * 1.01 + (v->d.dtype == SITU_F16) * 0x1p-24;
   if (!(fabs(got - want) <= allowed))
     fail_msg("%s of %s: element %lld is %.17g, want %.17g, allowed error %g", what,
              situ_dtype_name((situ_dtype)v->d.dtype), (long long)i, got, want, allowed);

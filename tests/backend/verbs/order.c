@@ -129,6 +129,7 @@ static void check_all(test_view *x) {
       check_sort(x, dim, way, n);
       check_sort(x, dim, way, 1);
       if (n > 9) check_sort(x, dim, way, n / 9);
+      if (n > 999) check_sort(x, dim, way, n / 300);
       if (n > 2) check_sort(x, dim, way, n / 2);
     }
     check_scan(x, dim);
@@ -178,6 +179,7 @@ static void large_and_different(void **state) {
     test_view *x = view_new(t % 2 ? SITU_F64 : SITU_F32, SITU_SHAPE(70001), VIEW_ROWS);
     view_random(x, (size_t)t + 17, -1, 1);
     for (int64_t i = 0; t > 1 && i < x->d.numel; i++) view_set(x, i, (i % 3 ? 1 : -5) + 1e-3 * view_get(x, i));
+    for (int64_t i = 0; t % 2 && i < 90; i++) view_set(x, i * i * 8, NAN);
     check_all(x);
     view_free(x);
   }

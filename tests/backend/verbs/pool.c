@@ -47,24 +47,14 @@ static situ_status run(int pass, const shape *s, const test_view *from, const te
   return view_run(SITU_VERB_POOL, &work);
 }
 
-static double unit(int dtype) {
-  switch (dtype) {
-  case SITU_F16: return 0x1p-11;
-  case SITU_BF16: return 0x1p-8;
-  case SITU_F32: return FLT_EPSILON / 2;
-  case SITU_F64: return DBL_EPSILON / 2;
-  default: return 0;
-  }
-}
-
 static void near(const test_view *v, int64_t i, double want, double size, const char *what) {
   const double got = view_get(v, i), unit_of_compute = v->d.dtype == SITU_F64                           ? DBL_EPSILON
                                                        : situ_dtype_is_floating((situ_dtype)v->d.dtype) ? FLT_EPSILON
                                                                                                         : 0;
   const double tiny = v->d.dtype == SITU_F16 ? 0x1p-25 : 0; /* half of the step between its subnormal numbers */
   if (isnan(want) ? !isnan(got)
-                  : !(got == want ||
-                      fabs(got - want) <= tiny + unit(v->d.dtype) * fabs(want) * 1.01 + 8 * unit_of_compute * size))
+                  : !(got == want || fabs(got - want) <=
+                                         tiny + view_unit(v->d.dtype) * fabs(want) * 1.01 + 8 * unit_of_compute * size))
     fail_msg("%s %s: element %lld is %.17g, want %.17g", situ_dtype_name((situ_dtype)v->d.dtype), what, (long long)i,
              got, want);
 }

@@ -117,27 +117,17 @@ static test_view *run(int op, double p, test_view *x, unsigned mask, situ_dtype 
   return y;
 }
 
-static double unit(situ_dtype dtype) {
-  switch (dtype) {
-  case SITU_F16: return 0x1p-11;
-  case SITU_BF16: return 0x1p-8;
-  case SITU_F32: return FLT_EPSILON / 2;
-  case SITU_F64: return DBL_EPSILON / 2;
-  default: return 0;
-  }
-}
-
 /* Sums are trees: their error is bounded by the tree's depth, never by the number of elements. */
 static void check(int op, double p, test_view *x, unsigned mask, situ_dtype out) {
   test_view *y = run(op, p, x, mask, out, VIEW_ROWS);
   double *values = gather(x, y);
   const int64_t n = y->d.numel ? x->d.numel / y->d.numel : 0;
-  double unit_of_compute = unit(out == SITU_F64 ? SITU_F64 : SITU_F32);
+  double unit_of_compute = view_unit(out == SITU_F64 ? SITU_F64 : SITU_F32);
   for (int64_t o = 0; o < y->d.numel; o++) {
     double scale, want = expected(op, p, values + o * n, n, &scale), got = view_get(y, o);
     double depth = 8 + 2 * log2((double)n + 1);
     double allowed =
-        unit(out) * fabs(want) * 1.01 + (situ_dtype_is_floating(out) ? unit_of_compute * scale * depth : 0);
+        view_unit(out) * fabs(want) * 1.01 + (situ_dtype_is_floating(out) ? unit_of_compute * scale * depth : 0);
     if (isnan(want) ? !isnan(got) : !(got == want || fabs(got - want) <= allowed))
       fail_msg("%s p=%g of %s, mask %u, n %lld: element %lld is %.17g, want %.17g, allowed error %g", op_name[op], p,
                situ_dtype_name((situ_dtype)x->d.dtype), mask, (long long)n, (long long)o, got, want, allowed);

@@ -33,10 +33,6 @@ static int64_t at(const test_view *x, int dim, int64_t l, int64_t i) {
   return (l / inner * x->d.size[dim] + i) * inner + l % inner;
 }
 
-static double unit(int dtype) {
-  return dtype == SITU_F16 ? 0x1p-11 : dtype == SITU_BF16 ? 0x1p-8 : dtype == SITU_F32 ? 0x1p-24 : 0x1p-53;
-}
-
 static void near(double got, double want, double allowed, const char *what) {
   if (isnan(want) ? !isnan(got) : !(got == want || fabs(got - want) <= allowed))
     fail_msg("%s: %.17g, want %.17g, allowed error %g", what, got, want, allowed);
@@ -56,7 +52,7 @@ static void check(int dtype, situ_shape shape, int dim, int64_t askew, double lo
   run(SITU_LOG_SOFTMAX, dim, x, NULL, log_y);
   run(SITU_SOFTMAX_GRAD, dim, y, g, dx);
   run(SITU_LOG_SOFTMAX_GRAD, dim, log_y, g, log_dx);
-  double unit_of_compute = dtype == SITU_F64 ? 0x1p-53 : 0x1p-24, out = unit(dtype),
+  double unit_of_compute = dtype == SITU_F64 ? 0x1p-53 : 0x1p-24, out = view_unit(dtype),
          tiny = dtype == SITU_F16 ? 0x1p-24 : 1.7e-38 /* below, exp may be 0 */, span = high - low,
          steps = 12 + 2 * log2((double)n) + span;
   for (int64_t l = 0; l < lines; l++) {
@@ -138,7 +134,7 @@ static void special_rows(void **state) {
           }
           near(view_get(y, at(x, dim, 1, i)), i == n / 2, 0, "only one");
           near(view_get(log_y, at(x, dim, 1, i)), i == n / 2 ? 0 : -INFINITY, 0, "only one");
-          near(view_get(y, at(x, dim, 4, i)), 1 / (double)n, unit(dtype) * 12 / (double)n, "all the same");
+          near(view_get(y, at(x, dim, 4, i)), 1 / (double)n, view_unit(dtype) * 12 / (double)n, "all the same");
         }
         view_free(x), view_free(y), view_free(log_y);
       }

@@ -6,6 +6,7 @@
 #include "kernels/half.h"
 #include "support/test.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,6 +99,23 @@ void view_set(test_view *v, int64_t i, double value) {
   case SITU_F32: *(float *)p = (float)value; break;
   case SITU_F64: *(double *)p = value; break;
   default: (void)fputs("view_set: no such dtype\n", stderr); exit(99);
+  }
+}
+
+double *view_values(const test_view *v) {
+  double *to = malloc(sizeof(double) * (size_t)(v->d.numel + 1));
+  if (!to) exit(99);
+  for (int64_t i = 0; i < v->d.numel; i++) to[i] = view_get(v, i);
+  return to;
+}
+
+double view_unit(int dtype) {
+  switch (dtype) {
+  case SITU_F16: return 0x1p-11;
+  case SITU_BF16: return 0x1p-8;
+  case SITU_F32: return FLT_EPSILON / 2;
+  case SITU_F64: return DBL_EPSILON / 2;
+  default: return 0;
   }
 }
 

@@ -21,6 +21,8 @@ void view_free(test_view *v);
 /* Element i in row-major order of the sizes. */
 double view_get(const test_view *v, int64_t i);
 void view_set(test_view *v, int64_t i, double value);
+/* All elements, row by row; the caller frees them. */
+double *view_values(const test_view *v);
 /* Values in [low, high), the same for the same seed; whole numbers for dtypes that hold no others. */
 void view_random(test_view *v, uint64_t seed, double low, double high);
 /* Do both hold the same bits in every element? */
@@ -37,6 +39,8 @@ int view_best_isa(void);
    `least`, if not all have it. */
 bool view_forces(int least);
 
+/* By how much at most a number of this dtype is off, of its size, after rounding: 0 for whole ones. */
+double view_unit(int dtype);
 /* A number in [0, 1) and the next state. */
 double view_next(uint64_t *state);
 
