@@ -45,6 +45,16 @@ target_include_directories(situ_listed PRIVATE
   ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_BINARY_DIR}/generated)
 target_link_libraries(situ_listed PRIVATE situ_flags Threads::Threads m)
 
+# Ranks on paper: a cuda:0 without memory and a network without values (support/paper).
+add_library(situ_paper SHARED support/paper/module.c support/paper/network.c)
+set_target_properties(situ_paper PROPERTIES OUTPUT_NAME situ-cuda LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/paper)
+target_compile_definitions(situ_paper PRIVATE _GNU_SOURCE=)
+target_include_directories(situ_paper PUBLIC ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
+target_link_libraries(situ_paper PRIVATE situ_flags Threads::Threads m)
+add_library(situ_test_paper INTERFACE)
+target_link_libraries(situ_test_paper INTERFACE situ_paper)
+set_target_properties(situ_test_paper PROPERTIES SITU_ENVIRONMENT SITU_MODULE_DIR=${CMAKE_CURRENT_BINARY_DIR}/paper)
+
 add_subdirectory(support/numbered)
 if(NOT (SITU_SANITIZE OR SITU_COVERAGE OR SITU_FUZZ OR SITU_TEST_ROOMS))
   add_subdirectory(support/counted)

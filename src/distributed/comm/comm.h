@@ -200,12 +200,16 @@ bool situ__comm_fill(situ_comm_request *r, situ_tensor *t);
 /* The same piece by piece: all zeros at first (without it, undefined), then t's values from element `at` on. */
 bool situ__comm_clear(situ_comm_request *r);
 bool situ__comm_put(situ_comm_request *r, int64_t at, situ_tensor *t);
+/* The rows of t, each `stride` elements behind the one before. NULL: an error has been recorded. */
+bool situ__comm_put_rows(situ_comm_request *r, int64_t at, int64_t stride, situ_tensor *t);
 /* The values that have arrived, from element `at` on: a 1-D tensor on their own memory, of the host or of the device,
    which lives as long as the request; and a tensor of this shape on a device, with memory of its own. */
 situ_tensor *situ__comm_part(const situ_comm_request *r, int64_t at, int64_t count);
 situ_tensor *situ__comm_result(const situ_comm_request *r, int64_t at, situ_shape shape, situ_device device);
 /* Writes the values that have arrived, from element `at` on, into t. */
 bool situ__comm_write(const situ_comm_request *r, int64_t at, situ_tensor *t);
+/* Into the rows of t, from places that are `stride` elements apart. NULL: an error has been recorded. */
+bool situ__comm_write_rows(const situ_comm_request *r, int64_t at, int64_t stride, situ_tensor *t);
 
 /* A call of the library for these values; op names it in messages. */
 situ_status situ__comm_call(const char *op, situ_comm *c, const situ_comm_call *call);

@@ -110,6 +110,18 @@ bool situ__comm_put(situ_comm_request *r, int64_t at, situ_tensor *t) {
   return situ_copy_(situ_narrow(r->source, 0, at, situ_numel(t)), situ_reshape(t, SITU_SHAPE(situ_numel(t)))) != NULL;
 }
 
+bool situ__comm_put_rows(situ_comm_request *r, int64_t at, int64_t stride, situ_tensor *t) {
+  const int64_t rows = t ? situ_size(t, 0) : 0, count = t ? situ_size(t, 1) : 0;
+  if (!t || rows == 1 || stride == count) return t && situ__comm_put(r, at, t);
+  if (situ__comm_is_direct(r)) {
+    if (!r->source && !set_source(r, make_memory(r, r->sent, false))) return false;
+    return situ_copy_(situ_as_strided(r->source, situ_shape_of(t), SITU_SHAPE(stride, 1), at), t) != NULL;
+  }
+  for (int64_t k = 0; k < rows; k++)
+    if (!situ__comm_put(r, at + k * stride, situ_select(t, 0, k))) return false;
+  return true;
+}
+
 /* ---- values that have arrived ---------------------------------------------------------------- */
 
 situ_tensor *situ__comm_part(const situ_comm_request *r, int64_t at, int64_t count) {
@@ -142,6 +154,18 @@ bool situ__comm_write(const situ_comm_request *r, int64_t at, situ_tensor *t) {
   situ_scope_begin_no_grad(&s);
   situ_copy_(t, situ_reshape(situ__comm_part(r, at, (int64_t)count), situ_shape_of(t)));
   return situ_scope_end(&s) == SITU_OK;
+}
+
+bool situ__comm_write_rows(const situ_comm_request *r, int64_t at, int64_t stride, situ_tensor *t) {
+  const int64_t rows = t ? situ_size(t, 0) : 0, count = t ? situ_size(t, 1) : 0;
+  if (!t || rows == 1 || stride == count) return t && situ__comm_write(r, at, t);
+  if (r->target) {
+    situ_tensor *from = situ__comm_part(r, 0, situ_numel(r->target));
+    return situ_copy_(t, situ_as_strided(from, situ_shape_of(t), SITU_SHAPE(stride, 1), at)) != NULL;
+  }
+  for (int64_t k = 0; k < rows; k++)
+    if (!situ__comm_write(r, at + k * stride, situ_select(t, 0, k))) return false;
+  return true;
 }
 
 /* ---- joining --------------------------------------------------------------------------------- */

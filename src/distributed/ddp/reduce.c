@@ -88,15 +88,21 @@ static int64_t part_length(const situ_dist_ddp *d, const situ__dist_bucket *b) {
   return situ__ceil_div(b->numel, d->comm->size);
 }
 
-/* Each rank's part of each node, in its place; parts may be short, or empty. most: the number of nodes of a rank. */
+/* Each rank's part of each node, in its place; parts may be short, or empty. most: the number of nodes of a rank. Those
+   of neighbours that are as long go together. */
 static bool fill_parts(const situ_dist_ddp *d, const situ__dist_bucket *b, int most, situ_comm_request *r) {
   const int64_t part = part_length(d, b);
-  const bool gaps = b->node_count < most || b->numel < part * d->comm->size;
+  const int size = d->comm->size;
+  const bool gaps = b->node_count < most || b->numel < part * size;
   if (gaps && !situ__comm_clear(r)) return false;
-  for (int rank = 0; rank < d->comm->size; rank++) {
+  for (int rank = 0, next; rank < size; rank = next) {
     const int64_t from = situ__dist_share_begin(d, b, rank), count = situ__dist_share_begin(d, b, rank + 1) - from;
-    for (int k = 0; count && k < b->node_count; k++)
-      if (!situ__comm_put(r, (rank * most + k) * part, situ_narrow(b->nodes[k].sum, 0, from, count))) return false;
+    int64_t end = from + count;
+    for (next = rank + 1; next < size && situ__dist_share_begin(d, b, next + 1) - end == count; next++) end += count;
+    for (int k = 0; count && k < b->node_count; k++) {
+      situ_tensor *rows = situ_reshape(situ_narrow(b->nodes[k].sum, 0, from, end - from), SITU_SHAPE(-1, count));
+      if (!situ__comm_put_rows(r, (rank * most + k) * part, most * part, rows)) return false;
+    }
   }
   return true;
 }
@@ -160,6 +166,27 @@ static situ_tensor *sum_node(arrived *a, int64_t lo, int64_t hi) {
   return situ_add(left, sum_node(a, mid, hi));
 }
 
+/* Whether each rank sends one node, and all are as large: then the tree above them is that of as many leaves. */
+static bool is_even(const plan *p) {
+  for (int k = 0; k < p->count; k++)
+    if (p->nodes[k][1] - p->nodes[k][0] != p->nodes[0][1]) return false;
+  return p->count == p->size && p->most == 1;
+}
+
+/* A level of the tree at a time; `last` is the sum of the rows that have no neighbour, behind all others. */
+static situ_tensor *sum_levels(const arrived *a) {
+  int64_t count = a->p->size;
+  situ_tensor *last = NULL,
+              *rows = situ_reshape(situ__comm_part(a->values, 0, count * a->part), SITU_SHAPE(count, a->part));
+  for (;; count /= 2) {
+    situ_tensor *row = count % 2 ? situ_select(rows, 0, count - 1) : NULL;
+    if (row) last = last ? situ_add(row, last) : row;
+    if (count == 1) return last;
+    situ_tensor *pairs = situ_reshape(situ_narrow(rows, 0, 0, count / 2 * 2), SITU_SHAPE(count / 2, 2, a->part));
+    if (!(rows = situ_add(situ_select(pairs, 1, 0), situ_select(pairs, 1, 1)))) return NULL;
+  }
+}
+
 /* Averages are divided, and rounded, in the dtype of the exchange. */
 static situ_tensor *own_dtype(const situ__dist_bucket *b, situ_tensor *average) {
   return b->wire == b->dtype ? average : situ_to_dtype(average, b->dtype);
@@ -168,7 +195,9 @@ static situ_tensor *own_dtype(const situ__dist_bucket *b, situ_tensor *average) 
 /* This rank's part of the average, of part_length elements. */
 static situ_tensor *average_part(const situ_dist_ddp *d, const situ__dist_bucket *b, const plan *p, const journey *j) {
   arrived a = { .p = p, .values = j->parts, .part = part_length(d, b) };
-  situ_tensor *sum = is_fast(d, b) ? situ__comm_part(j->parts, 0, a.part) : sum_node(&a, 0, d->total);
+  situ_tensor *sum = is_fast(d, b) ? situ__comm_part(j->parts, 0, a.part)
+                     : is_even(p)  ? sum_levels(&a)
+                                   : sum_node(&a, 0, d->total);
   return situ_div_scalar(sum, (double)d->total);
 }
 

@@ -113,16 +113,35 @@ static bool fill_own(const situ_dist_zero *z, const situ__dist_bucket *b, situ_c
   return true;
 }
 
-/* A whole parameter of what has arrived: `each` elements of a rank. NULL after recording an error. */
+/* Where part k begins in what has arrived: `each` elements of a rank. */
+static int64_t arrival_of(const situ_dist_zero *z, const situ__dist_bucket *b, int64_t k, int64_t each) {
+  return z->parts[k].rank * each + place_of(z->ddp, b, &z->parts[k]);
+}
+
+/* The parts of the item from k on, one behind the other, that are as long as k and as far apart as the first two. */
+static int64_t count_alike(const situ_dist_zero *z, const situ__dist_bucket *b, int64_t k, int64_t each) {
+  const situ__zero_part *p = &z->parts[k];
+  int64_t n = 1, stride = 0;
+  for (; is_part_of(z, k + n, p->item) && p[n].count == p->count && p[n].from == p->from + n * p->count; n++) {
+    const int64_t apart = arrival_of(z, b, k + n, each) - arrival_of(z, b, k + n - 1, each);
+    if (n > 1 && apart != stride) break;
+    stride = apart;
+  }
+  return n;
+}
+
+/* A whole parameter of what has arrived. NULL after recording an error. */
 static situ_tensor *join_parts(const situ_dist_zero *z, const situ__dist_bucket *b, int64_t item,
                                const situ_comm_request *arrived, int64_t each) {
   const situ__dist_item *at = &z->ddp->items[item];
   const situ_options like = { .dtype = b->dtype, .device = situ_device_of(at->tensor) };
   situ_tensor *whole = situ_empty(situ_shape_of(at->tensor), &like);
-  for (int64_t k = z->shards->parts[item]; whole && is_part_of(z, k, item); k++) {
+  for (int64_t k = z->shards->parts[item], n; whole && is_part_of(z, k, item); k += n) {
     const situ__zero_part *p = &z->parts[k];
-    situ_tensor *to = situ__zero_elements(whole, p->from, p->count);
-    if (!to || !situ__comm_write(arrived, p->rank * each + place_of(z->ddp, b, p), to)) return NULL;
+    n = count_alike(z, b, k, each);
+    situ_tensor *to = situ_reshape(situ__zero_elements(whole, p->from, n * p->count), SITU_SHAPE(n, p->count));
+    const int64_t from = arrival_of(z, b, k, each), stride = n > 1 ? arrival_of(z, b, k + 1, each) - from : 0;
+    if (!situ__comm_write_rows(arrived, from, stride, to)) return NULL;
   }
   return whole;
 }

@@ -1,0 +1,225 @@
+/* Trainings of many ranks on paper: headers, calls, bytes, kernels and time of a step, beside what they must be.
+   `test_distributed_paper RANKS` prints a step of a model with 6.7e9 parameters on as many.
+   SPDX-License-Identifier: MIT */
+/* test-links: situ_test_paper */
+/* test-devices: cpu */
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "distributed/must.h"
+#include "situ/dist.h"
+#include "situ/nccl.h"
+#include "situ/optim.h"
+#include "support/paper/paper.h"
+#include "support/test.h"
+
+/* Layers of six factors each, between two more; as many products as in a Transformer of that width, without attention. */
+typedef struct model {
+  int layers;
+  int64_t width, inner, words, tokens;
+} model;
+static const model small = { 2, 250, 601, 300, 8 }, medium = { 3, 2048, 8192, 4000, 512 },
+                   large = { 32, 4096, 16512, 32000, 2048 };
+static const paper_costs costs = { .latency = 2e-6, .bandwidth = 25e9, .launch = 4e-6, .memory = 2e12, .flops = 3e14 };
+
+typedef struct training {
+  model m;
+  int size, stage; /* of ZeRO; 0: ddp alone */
+  paper_world *world;
+  paper_count step; /* of rank 0 */
+} training;
+
+typedef struct rank {
+  pthread_t thread;
+  training *t;
+  int rank;
+  char failed[512];
+} rank;
+
+static situ_nn_module *linear(int64_t in, int64_t out) {
+  return situ_nn_linear(in, out, &(situ_nn_linear_options){ .no_bias = true, .dtype = SITU_BF16 });
+}
+
+static situ_nn_module *make(const model *m) {
+  situ_nn_module *net = situ_nn_sequential(linear(m->words, m->width));
+  for (int k = 0; k < m->layers; k++) {
+    for (int i = 0; i < 4; i++) net = situ_nn_append(net, linear(m->width, m->width));
+    net = situ_nn_append(net, linear(m->width, m->inner));
+    net = situ_nn_append(net, linear(m->inner, m->width));
+  }
+  return situ_nn_append(net, linear(m->width, m->words));
+}
+
+static paper_count difference(paper_count a, const paper_count *b) {
+  a.headers -= b->headers, a.header_bytes -= b->header_bytes, a.calls -= b->calls, a.call_bytes -= b->call_bytes;
+  a.kernels -= b->kernels, a.time -= b->time, a.computing -= b->computing, a.transferring -= b->transferring;
+  return a;
+}
+
+static void train(rank *self) {
+  training *t = self->t;
+  const situ_device device = situ_dev("cuda:0");
+  situ_dist_ddp *ddp = NULL;
+  situ_dist_zero *zero = NULL;
+  situ_optim *optim = NULL;
+  situ_nn_module *net = NULL;
+  situ_comm *comm = situ_comm_new(&paper_network, paper_enter(t->world, self->rank), self->rank, t->size,
+                                  &(situ_comm_options){ .deadline = 600 });
+  situ_set_default_device(device);
+  MUST(comm && situ_comm_use_nccl(comm, device) == SITU_OK);
+  net = make(&t->m);
+  MUST(net);
+  ddp = situ_dist_ddp_new(net, comm, &(situ_dist_ddp_options){ .bucket_bytes = 1 });
+  MUST(ddp);
+  situ_tree *all = situ_nn_parameters(net);
+  if (t->stage == 0) optim = situ_optim_adamw(all, 1e-3, NULL);
+  if (t->stage == 1) zero = situ_dist_zero_new(all, comm, situ_optim_adamw, 1e-3, NULL);
+  if (t->stage == 2) zero = situ_dist_zero2_new(all, ddp, situ_optim_adamw, 1e-3, NULL);
+  if (t->stage == 3) zero = situ_dist_zero3_new(all, ddp, NULL, situ_optim_adamw, 1e-3, NULL);
+  MUST(optim || zero);
+  for (int step = 0; step < 2; step++) {
+    situ_scope s;
+    situ_scope_begin(&s);
+    const paper_count before = paper_now();
+    const situ_options bf16 = { .dtype = SITU_BF16 };
+    situ_tensor *x = situ_zeros(SITU_SHAPE(t->m.tokens, t->m.words), &bf16);
+    MUST(situ_backward(situ_mean(situ_nn_forward(net, x), NULL), NULL) == SITU_OK);
+    MUST((zero ? situ_dist_zero_step(zero) : situ_optim_step(optim)) == SITU_OK);
+    MUST((zero ? situ_dist_zero_zero_grad(zero) : situ_optim_zero_grad(optim, true)) == SITU_OK);
+    MUST(situ_synchronize(device) == SITU_OK && situ_scope_end(&s) == SITU_OK);
+    if (self->rank == 0) t->step = difference(paper_now(), &before);
+  }
+out:
+  if (situ_error() != SITU_OK) (void)snprintf(self->failed, sizeof self->failed, "%s", situ_error_message());
+  situ_dist_zero_free(zero);
+  situ_optim_free(optim);
+  situ_dist_ddp_free(ddp);
+  situ_nn_free(net);
+  situ_comm_free(comm);
+}
+
+static void *run(void *self) {
+  situ_scope s;
+  situ_error_mode(SITU_ERROR_QUIET);
+  situ_scope_begin(&s);
+  train(self);
+  situ_error_clear();
+  SITU_IGNORE(situ_scope_end(&s));
+  return NULL;
+}
+
+static void run_ranks(training *t) {
+  rank *ranks = calloc((size_t)t->size, sizeof *ranks);
+  t->world = paper_world_new(t->size, &costs);
+  for (int r = 0; r < t->size; r++) {
+    ranks[r].t = t, ranks[r].rank = r;
+    if (pthread_create(&ranks[r].thread, NULL, run, &ranks[r])) fail_msg("no thread for rank %d", r);
+  }
+  for (int r = 0; r < t->size; r++) pthread_join(ranks[r].thread, NULL);
+  for (int r = 0; r < t->size; r++)
+    if (*ranks[r].failed) fail_msg("rank %d of %d: %s", r, t->size, ranks[r].failed);
+  paper_world_free(t->world);
+  free(ranks);
+}
+
+/* ---- what a step must cost ---- */
+
+typedef struct cost {
+  int64_t calls, elements; /* of bf16, that a rank gives to calls */
+  double network;          /* of device memory; by rings and by pairs, as in paper.h */
+} cost;
+
+static void add_call(cost *c, int size, int64_t blocks, double part) {
+  c->calls++;
+  c->elements += blocks * (int64_t)part;
+  c->network += (size - 1) * (costs.latency + 2 * part / costs.bandwidth);
+}
+
+/* A bucket's parts go to all ranks and its sums come back, but in stages 2 and 3, where a rank keeps its own. Stage 3
+   gathers each unit before forward and backward; 1 and 2 exchange what each rank has stepped, 25 MiB at a time. Here each
+   factor is a bucket, and a unit. */
+static void add_factor(cost *c, const training *t, int64_t in, int64_t out) {
+  const double part = (double)((in * out + t->size - 1) / t->size);
+  add_call(c, t->size, t->size, part);
+  if (t->stage < 2) add_call(c, t->size, 1, part);
+  for (int k = 0; t->stage == 3 && k < 2; k++) add_call(c, t->size, 1, part);
+}
+
+static int64_t elements_of(const model *m) {
+  return 2 * m->words * m->width + m->layers * (4 * m->width * m->width + 2 * m->width * m->inner);
+}
+static int64_t factors_of(const model *m) { return 2 + 6 * (int64_t)m->layers; }
+
+static cost cost_of(const training *t) {
+  const model *m = &t->m;
+  cost c = { 0 };
+  for (int k = 0; k < 2; k++) add_factor(&c, t, m->words, m->width);
+  for (int k = 0; k < 4 * m->layers; k++) add_factor(&c, t, m->width, m->width);
+  for (int k = 0; k < 2 * m->layers; k++) add_factor(&c, t, m->inner, m->width);
+  const int64_t most = (25 << 20) / (2 * t->size), own = (elements_of(m) + t->size - 1) / t->size;
+  for (int64_t at = 0; (t->stage == 1 || t->stage == 2) && at < own; at += most)
+    add_call(&c, t->size, 1, (double)(own - at < most ? own - at : most));
+  c.calls += t->stage == 1 || t->stage == 2 ? 2 : 1; /* which gradients there are; the end of the exchange */
+  return c;
+}
+
+static void expect_cost(const training *t) {
+  const cost must = cost_of(t);
+  const paper_count *c = &t->step;
+  int rounds = 0;
+  while (1 << rounds < t->size) rounds++;
+  const int64_t bytes = 2 * must.elements + factors_of(&t->m);
+  if (c->calls != must.calls || c->headers != must.calls * rounds || c->call_bytes != bytes ||
+      fabs(c->transferring - must.network) > 1e-9 * must.network)
+    fail_msg(
+        "stage %d, %d ranks: %lld calls, must be %lld; %lld headers; %lld bytes, must be %lld; %.9f s, must be %.9f",
+        t->stage, t->size, (long long)c->calls, (long long)must.calls, (long long)c->headers, (long long)c->call_bytes,
+        (long long)bytes, c->transferring, must.network);
+}
+
+static void a_step_costs_what_it_must(void **state) {
+  (void)state;
+  for (int stage = 0; stage <= 3; stage++)
+    for (int size = 4; size <= 64; size *= 4) {
+      training t = { .m = small, .size = size, .stage = stage };
+      run_ranks(&t);
+      expect_cost(&t);
+    }
+}
+
+/* Nothing overlaps: the host is far ahead of its device when it has heard of all ranks. */
+static void a_step_takes_what_it_must(void **state) {
+  (void)state;
+  for (int stage = 0; stage <= 3; stage++) {
+    training t = { .m = medium, .size = 8, .stage = stage };
+    run_ranks(&t);
+    expect_cost(&t);
+    const double must = t.step.computing + t.step.transferring;
+    if (fabs(t.step.time - must) > 0.1 * must) fail_msg("stage %d: %g s, must be %g s", stage, t.step.time, must);
+  }
+}
+
+static void show(const training *t) {
+  const paper_count *c = &t->step;
+  const cost must = cost_of(t);
+  printf("stage %d, %d ranks: %lld headers, %lld calls (%lld), %.6f GB (%.6f), %lld kernels; %.4f s, computing %.4f, "
+         "network %.4f (%.4f)\n",
+         t->stage, t->size, (long long)c->headers, (long long)c->calls, (long long)must.calls,
+         (double)c->call_bytes * 1e-9, (double)(2 * must.elements + factors_of(&t->m)) * 1e-9, (long long)c->kernels,
+         c->time, c->computing, c->transferring, must.network);
+}
+
+int main(int count, char **arguments) {
+  for (int stage = 0; count > 1 && stage <= 3; stage++) {
+    training t = { .m = large, .size = atoi(arguments[1]), .stage = stage };
+    run_ranks(&t);
+    show(&t);
+  }
+  if (count > 1) return 0;
+  const struct CMUnitTest tests[] = { cmocka_unit_test(a_step_costs_what_it_must),
+                                      cmocka_unit_test(a_step_takes_what_it_must) };
+  return cmocka_run_group_tests_name("distributed/paper", tests, NULL, NULL);
+}

@@ -1,0 +1,62 @@
+/* Ranks on paper: a cuda:0 that has no memory and computes nothing, and a network that carries no values, with a clock
+   for each rank. So the library's own code runs at any size, message by message; only the time is made up.
+
+   Each rank is a thread. Its host has a clock, its device a second and its network stream a third: a kernel is queued
+   on the device, a transfer of device memory on the stream behind what the device has so far, and a message of the host
+   (a header) leaves at once. Where a rank waits, its host's clock goes on to what it waits for.
+   SPDX-License-Identifier: MIT */
+#ifndef SITU_TESTS_SUPPORT_PAPER_H
+#define SITU_TESTS_SUPPORT_PAPER_H
+
+#include "situ/sys/comm.h"
+
+/* Allocations of at most so many bytes have memory, and kernels on such operands alone are computed: flags, counters,
+   numbers of ranks. */
+enum { PAPER_REAL = 32768 };
+
+/* Of a rank's device, and of its link to each other rank; seconds and units a second. */
+typedef struct paper_costs {
+  double latency, bandwidth;    /* of a message; bytes */
+  double launch, memory, flops; /* the host's time for a kernel; bytes that one reads and writes; products */
+} paper_costs;
+
+/* What a rank has done so far. */
+typedef struct paper_count {
+  int64_t headers, header_bytes; /* messages of the host to one rank */
+  int64_t calls, call_bytes;     /* collectives, of the host and of the device; bytes that it gave to them */
+  int64_t kernels;
+  double time, device, network;   /* clocks: the host's; when the device and the stream will have done all they have */
+  double computing, transferring; /* what of that they have been at work */
+} paper_count;
+
+typedef struct paper_world paper_world;
+
+paper_world *paper_world_new(int size, const paper_costs *costs);
+/* When all ranks have left. */
+void paper_world_free(paper_world *w);
+/* The calling thread is this rank from now on: the state of its communicator's engine. */
+void *paper_enter(paper_world *w, int rank);
+extern const situ_comm_engine paper_network;
+/* Of the calling thread's rank. */
+paper_count paper_now(void);
+
+/* ---- between the network and the device ---- */
+
+/* The library's own functions are out of a module's reach. */
+static inline size_t paper_size(situ_dtype dtype) {
+  return dtype <= SITU_I8                                               ? 1
+         : dtype == SITU_I16 || dtype == SITU_F16 || dtype == SITU_BF16 ? 2
+         : dtype == SITU_I32 || dtype == SITU_F32                       ? 4
+                                                                        : 8;
+}
+
+typedef struct paper_rank paper_rank;
+extern _Thread_local paper_rank *paper_me; /* NULL: a thread that is no rank; its kernels take no time */
+/* A kernel has been queued that reads and writes so many bytes and multiplies so often. */
+void paper_compute(double bytes, double flops);
+/* The host waits for the device. */
+void paper_wait(void);
+/* Whether an address is of memory that is there. */
+bool paper_is_real(const void *data);
+
+#endif
