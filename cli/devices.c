@@ -21,7 +21,20 @@ static void print_dtypes(uint32_t dtypes, const char *quote, const char *between
   }
 }
 
-static void print_device_json(const char *name, const situ_device_properties *p) {
+/* The other devices that are the same chip; nothing if there are none. */
+static void print_same_chip(situ_device device, const char *begin, const char *quote) {
+  bool any = false;
+  for (int k = 0; k < KINDS; k++)
+    for (int i = 0, count = situ_device_count(kinds[k].name); i < count; i++) {
+      const situ_device other = { .kind = (uint16_t)kinds[k].kind, .index = (uint16_t)i };
+      char name[SITU_DEVICE_NAME_MAX];
+      if (situ_device_equal(device, other) || !situ_device_same_chip(device, other)) continue;
+      printf("%s%s%s%s", any ? ", " : begin, quote, situ_device_name(other, name), quote);
+      any = true;
+    }
+}
+
+static void print_device_json(situ_device device, const char *name, const situ_device_properties *p) {
   printf("{\"device\": \"%s\", \"name\": ", name);
   cli_print_json(p->name);
   printf(", \"driver\": ");
@@ -29,10 +42,12 @@ static void print_device_json(const char *name, const situ_device_properties *p)
   printf(", \"memory_total\": %llu, \"memory_used\": %llu, \"dtypes\": [", (unsigned long long)p->memory_total,
          (unsigned long long)p->memory_used);
   print_dtypes(p->dtypes, "\"", ", ");
+  printf("], \"uuid\": \"%s\", \"pci\": \"%s\", \"same_chip\": [", p->uuid, p->pci);
+  print_same_chip(device, "", "\"");
   printf("]}");
 }
 
-static void print_device(const char *name, const situ_device_properties *p, int width) {
+static void print_device(situ_device device, const char *name, const situ_device_properties *p, int width) {
   char total[32];
   printf("%-9s ", name);
   cli_print_text(p->name, width);
@@ -44,6 +59,11 @@ static void print_device(const char *name, const situ_device_properties *p, int 
     printf(")");
   }
   putchar('\n');
+  if (*p->uuid || *p->pci)
+    printf("%-9s %s%s%s%s%s", "", *p->uuid ? "uuid " : "", p->uuid, *p->uuid && *p->pci ? ", " : "",
+           *p->pci ? "pci " : "", p->pci);
+  print_same_chip(device, "; one chip, and one memory, with ", "");
+  if (*p->uuid || *p->pci) putchar('\n');
 }
 
 /* The columns of the longest name of a device; a driver may give a long one. */
@@ -70,11 +90,11 @@ static int print_kind(const struct kind *k, bool json, int before, int width) {
     if (situ_device_info(device, &properties) != SITU_OK) return -1;
     situ_device_name(device, name);
     if (!json) {
-      print_device(name, &properties, width);
+      print_device(device, name, &properties, width);
       continue;
     }
     printf("%s", before + i ? ",\n " : "");
-    print_device_json(name, &properties);
+    print_device_json(device, name, &properties);
   }
   return count;
 }

@@ -27,8 +27,9 @@ typedef struct situ_device {
 
 #define SITU_DEVICE_NAME_MAX 16
 
-/** Parses "cpu", "meta", "sim:1", "cuda:0" ("cuda" alone is "cuda:0"). Anything else, or an index that no such device
-    has, is SITU_E_ARG with a suggestion, and *out is unchanged. */
+/** Parses "cpu", "meta", "sim:1", "cuda:0" ("cuda" alone is "cuda:0"), and devices that are there by their UUID or PCI
+    address, as situ_device_info gives them: "cuda:uuid=GPU-65a3...", "opencl:pci=0000:65:00.0". Anything else, or an
+    index or address that no such device has, is SITU_E_ARG with a suggestion, and *out is unchanged. */
 SITU_API SITU_CHECKED situ_status situ_device_parse(const char *name, situ_device *out);
 /** situ_device_parse that returns the device; a refused name gives a device that every call refuses. */
 SITU_API situ_device situ_dev(const char *name);
@@ -47,6 +48,9 @@ SITU_API bool situ_cuda_is_available(void);
     one device ("opencl:0"): "it is there", or why it was lost. Static text, never NULL. */
 SITU_API const char *situ_device_status(const char *kind);
 
+#define SITU_UUID_MAX 37
+#define SITU_PCI_MAX 17
+
 typedef struct situ_device_properties {
   char name[128];         /**< of the hardware */
   char driver[64];        /**< driver and its version; "" for the host */
@@ -57,9 +61,14 @@ typedef struct situ_device_properties {
   uint64_t
       memory_reserved; /**< bytes allocated from the device: used, cached, and the rounding up to blocks, which adds at
                                  most an eighth from 512 bytes on, 1 MiB from 16 MiB on */
+  char uuid[SITU_UUID_MAX]; /**< 32 hexadecimal digits in groups, without the "GPU-" of nvidia-smi; "": unknown */
+  char pci[SITU_PCI_MAX];   /**< domain:bus:device.function, "0000:65:00.0"; "": unknown */
 } situ_device_properties;
 /** Fills *out. */
 SITU_API SITU_CHECKED situ_status situ_device_info(situ_device device, situ_device_properties *out);
+/** Whether two devices are one chip, by an equal UUID or PCI address: "cuda:0" and "opencl:1" of one GPU have one
+    memory. Without these only equal devices are. */
+SITU_API bool situ_device_same_chip(situ_device a, situ_device b);
 
 /** The default device of this thread, for tensors made without a device: that of the innermost
     situ_default_device_begin, else the one set by situ_set_default_device, else cpu. */

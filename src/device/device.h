@@ -46,6 +46,14 @@ bool situ__unstated_forbidden(void);
 /* "cpu", "cuda", ...; NULL if the number is not a kind. */
 const char *situ__kind_name(unsigned kind);
 
+/* ---- which chip a device is (identity.c) ---- */
+/* Reads a UUID, or a PCI address, into the form that situ_device_info gives. Returns false, with *out undefined, if it
+   is not one. */
+bool situ__read_uuid(const char *text, char out[SITU_UUID_MAX]);
+bool situ__read_pci(const char *text, char out[SITU_PCI_MAX]);
+/* Sets *out to the device of a kind that has the id, "uuid=..." or "pci=..."; `name` is all of what is parsed. */
+situ_status situ__device_identified(const char *name, unsigned kind, const char *id, situ_device *out);
+
 /* ---- devices of the program (adopt.c) ---- */
 /* Whose device an index is. CHANGING: it is being adopted or given back. */
 typedef enum situ__adoption {

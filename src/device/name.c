@@ -132,6 +132,8 @@ situ_status situ_device_parse(const char *name, situ_device *out) {
   unsigned index = 0;
   if (name[length] == ':') {
     const char *digits = name + length + 1;
+    if (strncmp(digits, "uuid=", 5) == 0 || strncmp(digits, "pci=", 4) == 0)
+      return situ__device_identified(name, kind, digits, out);
     size_t count = strspn(digits, "0123456789");
     if (*digits == 0) return refuse_name(name, "there is no index after the colon");
     if (*digits == '-') return refuse_name(name, "an index cannot be negative");

@@ -132,6 +132,9 @@ static void lists_devices(void **state) {
   does_not_say("\033"); /* a pipe is no terminal */
   assert_int_equal(run("devices --json"), 0);
   says("{\"device\": \"sim:1\", ");
+  says("\"uuid\": \"51700000-0000-0000-0000-000000000001\", \"pci\": \"5170:00:01.0\", \"same_chip\": []}");
+  assert_int_equal(run("devices"), 0);
+  says("          uuid 51700000-0000-0000-0000-000000000001, pci 5170:00:01.0\n");
 }
 
 static void tells_what_went_wrong(void **state) {

@@ -10,8 +10,8 @@ SITU_BEGIN
 
 /** A device, and the memory that a run may have there. */
 typedef struct situ_place_limit {
-  situ_device device;
-  uint64_t bytes; /**< in whole blocks of the allocator; 0, or more than there is: all that is free there */
+  situ_device device; /**< two that are one chip (situ_device_same_chip) are refused */
+  uint64_t bytes;     /**< in whole blocks of the allocator; 0, or more than there is: all that is free there */
 } situ_place_limit;
 
 typedef struct situ_place_fit_options {

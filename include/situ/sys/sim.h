@@ -49,8 +49,12 @@ SITU_API SITU_CHECKED situ_status situ_sim_fail(int index, situ_sim_fault fault,
 /** Makes each copy to, from or between devices take that much longer; less than 1 s. The device is busy meanwhile. */
 SITU_API SITU_CHECKED situ_status situ_sim_delay(int index, uint64_t nanoseconds);
 
-/** Waits, then resets all of the above: the budget, the dtypes, the faults, the delay, errors in the queue and the
-    loss. The values of a lost device are not restored. */
+/** Sets the UUID and the PCI address of the device, in the forms that situ_device_parse reads; "": it has none; NULL:
+    its own, which no other device has. Two devices of one UUID or address are one chip. */
+SITU_API SITU_CHECKED situ_status situ_sim_identify(int index, const char *uuid, const char *pci);
+
+/** Waits, then resets all of the above: the budget, the dtypes, the faults, the delay, the UUID and address, errors in
+    the queue and the loss. The values of a lost device are not restored. */
 SITU_API SITU_CHECKED situ_status situ_sim_reset(int index);
 
 /** The context of a simulated program: for situ_foreign.context with SITU_SIM, to try situ/interop.h without a driver.

@@ -32,6 +32,8 @@ cudaError_t situ__cuda_query(situ__cuda_device *d, int ordinal) {
   d->properties.memory_total = p.totalGlobalMem;
   d->properties.dtypes = ((1u << SITU_DTYPES) - 1) & ~(1u << SITU_DTYPE_DEFAULT);
   (void)snprintf(d->properties.name, sizeof d->properties.name, "%.100s", p.name);
+  const unsigned pci[4] = { (unsigned)p.pciDomainID, (unsigned)p.pciBusID, (unsigned)p.pciDeviceID, 0 };
+  situ__lower_identify(&d->properties, (const unsigned char *)p.uuid.bytes, pci);
   char versions[128]; /* larger than any numbers need, else the compiler warns */
   (void)snprintf(versions, sizeof versions, "compute %d.%d, driver %d.%d, runtime %d.%d", p.major, p.minor,
                  driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);

@@ -129,6 +129,8 @@ bool situ__table_add(situ__table *table, const situ__variant *variant, void *ker
 /* ---- faults (fault.c) ------------------------------------------------------------------------ */
 /* Records what a kernel on device `kind`:`index` reported; returns its status. */
 situ_status situ__lower_tell(const char *kind, int index, const fault *seen);
+/* Writes what a driver says of a chip; of all zeros, nothing. pci: domain, bus, device, function. */
+void situ__lower_identify(situ_device_properties *out, const unsigned char uuid[16], const unsigned pci[4]);
 /* Raises a number of devices, which other threads read, to at least `to`. */
 void situ__lower_grow(int *number, int to);
 

@@ -82,6 +82,15 @@ static void ask(cl_device_id id, cl_device_info what, size_t size, void *to, cl_
   if (*error == CL_SUCCESS) *error = clGetDeviceInfo(id, what, size, to, NULL);
 }
 
+/* Asks for what not all drivers know, by numbers that not all headers have. */
+static void identify(situ__cl_device *d, const char *extensions, cl_int *error) {
+  unsigned char uuid[16] = { 0 };
+  cl_uint pci[4] = { 0 };
+  if (strstr(extensions, "cl_khr_device_uuid")) ask(d->id, 0x106A, sizeof uuid, uuid, error);
+  if (strstr(extensions, "cl_khr_pci_bus_info")) ask(d->id, 0x410F, sizeof pci, pci, error);
+  situ__lower_identify(&d->known, uuid, pci);
+}
+
 /* Properties that are shown to users. */
 static void describe(situ__cl_device *d, cl_int *error) {
   situ_device_properties *known = &d->known;
@@ -121,6 +130,7 @@ cl_int situ__cl_query(situ__cl_device *d, cl_platform_id platform, cl_device_id 
   d->largest = largest;
   d->known = (situ_device_properties){ 0 };
   describe(d, &error);
+  identify(d, extensions, &error);
   if (error != CL_SUCCESS) return error;
   if (!usable) return CL_DEVICE_NOT_AVAILABLE;
   if (!compiler) return CL_COMPILER_NOT_AVAILABLE;

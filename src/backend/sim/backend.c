@@ -93,6 +93,8 @@ static situ_status info(int index, situ_device_properties *out) {
   *out = (situ_device_properties){ .memory_total = sim->stats.budget, .dtypes = host.dtypes & ~sim->missing };
   (void)snprintf(out->name, sizeof out->name, "simulated device");
   (void)snprintf(out->driver, sizeof out->driver, "situ %s", SITU_VERSION_STRING);
+  (void)snprintf(out->uuid, sizeof out->uuid, "%s", sim->uuid);
+  (void)snprintf(out->pci, sizeof out->pci, "%s", sim->pci);
   return leave(sim, SITU_OK);
 }
 
@@ -240,6 +242,7 @@ static void open_sim(void) {
   for (int i = 0; i < SITU_SIM_MAX; i++) {
     sims[i].index = i;
     sims[i].stats.budget = SITU__SIM_BUDGET;
+    situ__sim_identify(&sims[i]);
     situ__mutex_init(&sims[i].lock);
   }
   backend = (situ_backend){

@@ -1,8 +1,12 @@
 /* Public controls of the simulated device.
    SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <string.h>
+
 #include "backend/sim/sim.h"
 #include "base/fail.h"
 #include "base/fork.h"
+#include "base/problem.h"
 
 /* The locked device. A forked child must not even try to lock it. */
 static situ_status find(const char *op, int index, situ__sim **sim) {
@@ -63,7 +67,30 @@ situ_status situ_sim_delay(int index, uint64_t nanoseconds) {
   return SITU_OK;
 }
 
+void situ__sim_identify(situ__sim *sim) {
+  (void)snprintf(sim->uuid, sizeof sim->uuid, "51700000-0000-0000-0000-0000000000%02x", (unsigned)sim->index & 255);
+  (void)snprintf(sim->pci, sizeof sim->pci, "5170:00:%02x.0", (unsigned)sim->index & 31);
+}
+
+situ_status situ_sim_identify(int index, const char *uuid, const char *pci) {
+  static const char op[] = "sim_identify";
+  char new_uuid[SITU_UUID_MAX] = "", new_pci[SITU_PCI_MAX] = "", shown[SITU__SHOWN_MAX];
+  if (uuid && *uuid && !situ__read_uuid(uuid, new_uuid))
+    return situ__fail(SITU_E_ARG, op, "\"%s\" is not a UUID", situ__shown(uuid, shown));
+  if (pci && *pci && !situ__read_pci(pci, new_pci))
+    return situ__fail(SITU_E_ARG, op, "\"%s\" is not a PCI address", situ__shown(pci, shown));
+  situ__sim *sim;
+  const situ_status status = find(op, index, &sim);
+  if (status != SITU_OK) return status;
+  situ__sim_identify(sim);
+  if (uuid) memcpy(sim->uuid, new_uuid, sizeof new_uuid);
+  if (pci) memcpy(sim->pci, new_pci, sizeof new_pci);
+  situ__sim_unlock(sim);
+  return SITU_OK;
+}
+
 void situ__sim_reset(situ__sim *sim) {
+  situ__sim_identify(sim);
   situ__sim_run(sim);
   sim->late = SITU_OK;
   sim->missing = 0;

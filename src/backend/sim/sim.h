@@ -59,6 +59,7 @@ typedef struct situ__sim {
   bool lost;
   situ__sim_fault fault[SITU_SIM_FAULTS];
   situ_sim_statistics stats;
+  char uuid[SITU_UUID_MAX], pci[SITU_PCI_MAX];
   situ_sim_context program; /* of an adopted device */
   situ_foreign foreign;     /* and its allocator, if it has one */
 } situ__sim;
@@ -101,6 +102,8 @@ void situ__sim_unlock(situ__sim *sim);
 situ_status situ__sim_leave_telling(situ__sim *sim);
 /* Resets what situ_sim_reset does; the device is locked. */
 void situ__sim_reset(situ__sim *sim);
+/* Sets the UUID and the PCI address that no other device has. */
+void situ__sim_identify(situ__sim *sim);
 int situ__sim_count(void);
 /* Creates devices until there are at least this many. */
 void situ__sim_grow(int count);

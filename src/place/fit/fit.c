@@ -87,6 +87,13 @@ static bool read_limits(fitting *t, const situ_place_limit *limits, int64_t coun
       return situ__fail(SITU_E_ARG, op, "limits[%" PRId64 "].device is %s%s: give devices that are there, each once", i,
                         device.kind ? situ_device_name(device, name) : "not set", again ? " again" : ""),
              false;
+    for (int64_t k = 0; k < i; k++)
+      if (device.kind > SITU_META && situ_device_same_chip(limits[k].device, device))
+        return situ__fail(SITU_E_ARG, op,
+                          "limits[%" PRId64 "] and limits[%" PRId64 "] are one chip, with one memory, which two APIs "
+                          "offer: give one of them",
+                          k, i),
+               false;
     t->limit[i] = limits[i];
     t->flow.place[i] = device;
   }

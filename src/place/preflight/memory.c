@@ -135,7 +135,20 @@ static void judge(situ__preflight *p, int64_t i) {
   situ__text_free(&text);
 }
 
+/* Two APIs may offer one chip, whose memory then has the peaks of both. */
+static void judge_chip(situ__preflight *p, const situ_place_load *a, const situ_place_load *b) {
+  char name[2][SITU_DEVICE_NAME_MAX], text[256], sum[SITU__BYTES_TEXT];
+  if (a->device.kind <= SITU_META || b->device.kind <= SITU_META || !situ_device_same_chip(a->device, b->device))
+    return;
+  (void)snprintf(text, sizeof text, "%s and %s are one chip: its memory has the peaks of both, together at most %s",
+                 situ_device_name(a->device, name[0]), situ_device_name(b->device, name[1]),
+                 situ__bytes_text(a->peak + b->peak, sum));
+  situ__preflight_add(p, &(situ_place_finding){ .problem = SITU_PLACE_OTHER, .note = true, .text = text });
+}
+
 void situ__preflight_fits(situ__preflight *p) {
+  for (int64_t i = 0; i < p->report.load_count; i++)
+    for (int64_t k = 0; k < i; k++) judge_chip(p, &p->report.loads[k], &p->report.loads[i]);
   for (int64_t i = 0; i < p->report.load_count; i++) {
     judge(p, i);
     situ__text_free(&p->held[i].full);

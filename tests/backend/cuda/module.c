@@ -8,6 +8,7 @@
 #include "backend/cuda/cuda.h"
 #include "device/block_cache.h"
 #include "device/launch/launch.h"
+#include "situ/sys/sim.h"
 #include "support/cuda/child.h"
 #include "support/cuda/double.h"
 #include "support/test.h"
@@ -99,6 +100,13 @@ static void two_devices_body(void *payload) {
   CHECK(strstr(p.driver, "compute 9.0, driver 13.") != NULL);
   CHECK(p.memory_total == cuda_double_state()->budget);
   CHECK(p.dtypes >> SITU_F64 & 1 && p.dtypes >> SITU_BF16 & 1);
+  CHECK(strcmp(p.uuid, "d0010203-0405-0607-0809-0a0b0c0d0e01") == 0 && strcmp(p.pci, "0001:66:00.0") == 0);
+  CHECK(situ_device_equal(situ_dev("cuda:uuid=GPU-d0010203-0405-0607-0809-0a0b0c0d0e01"), situ_dev("cuda:1")));
+  CHECK(situ_device_equal(situ_dev("cuda:pci=00000001:65:00.0"), situ_dev("cuda:0")));
+  /* Another API gives out the same chip. */
+  CHECK(situ_sim_create(1) == SITU_OK && situ_sim_identify(0, NULL, "0001:66:00.0") == SITU_OK);
+  CHECK(situ_device_same_chip(situ_dev("sim:0"), situ_dev("cuda:1")));
+  CHECK(!situ_device_same_chip(situ_dev("sim:0"), situ_dev("cuda:0")));
   CHECK(cuda_double_state()->streams == 0); /* to look at a device starts nothing on it */
 }
 IN_CHILD(no_module)

@@ -136,12 +136,27 @@ static int without_f64(void) {
   return situ_scope_end(&scope) == SITU_OK ? 0 : 9;
 }
 
+/* What a driver says of its chip. */
+static int with_ids(void) {
+  situ_device_properties p;
+  if (situ_device_info(test_device(), &p) != SITU_OK || strcmp(p.pci, "0001:65:00.0") != 0) return 1;
+  if (strcmp(p.uuid, "d0010203-0405-0607-0809-0a0b0c0d0e00") != 0) return 2;
+  if (!situ_device_equal(situ_dev("opencl:uuid=GPU-d0010203-0405-0607-0809-0a0b0c0d0e00"), test_device())) return 3;
+  return situ_device_equal(situ_dev("opencl:pci=0001:65:00.0"), test_device()) ? 0 : 4;
+}
+
 static void run_again(const char *environment, const char *as) {
   char command[128];
   snprintf(command, sizeof command, "%s exec /proc/%ld/exe %s", environment, (long)getpid(), as);
   int status = system(command);
   assert_true(WIFEXITED(status));
   assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* placement: A3 */
+static void a_device_is_known_by_its_chip(void **state) {
+  (void)state;
+  run_again("SITU_SHIM=ids", "ids");
 }
 
 static void a_device_without_f64(void **state) {
@@ -182,11 +197,12 @@ static void options_of_the_user(void **state) {
 int main(int argc, char **argv) {
   if (argc == 2)
     return !strcmp(argv[1], "without") ? without_f64()
+           : !strcmp(argv[1], "ids")   ? with_ids()
            : !strcmp(argv[1], "wrong") ? with_wrong_options()
                                        : with_a_definition();
   const struct CMUnitTest tests[] = {
-    TEST(a_source_that_does_not_compile), TEST(calls_that_fail),     TEST(the_drivers_own_declarations),
-    TEST(a_device_without_f64),           TEST(options_of_the_user),
+    TEST(a_source_that_does_not_compile), TEST(calls_that_fail),      TEST(the_drivers_own_declarations),
+    TEST(a_device_is_known_by_its_chip),  TEST(a_device_without_f64), TEST(options_of_the_user),
   };
   return cmocka_run_group_tests_name("backend/opencl/build", tests, NULL, NULL);
 }

@@ -101,6 +101,9 @@ CUDA_DOUBLE_API cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, 
   (void)snprintf(out->name, sizeof out->name, "double, no GPU");
   out->totalGlobalMem = state.budget;
   out->major = 9;
+  for (int i = 0; i < 16; i++) out->uuid.bytes[i] = (char)(i == 0 ? 0xd0 : i < 15 ? i : device);
+  out->pciDomainID = 1;
+  out->pciBusID = 0x65 + device;
   return double_end(cudaSuccess);
 }
 

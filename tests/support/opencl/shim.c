@@ -4,6 +4,7 @@
 #include "support/opencl/shim.h"
 
 #include <CL/cl.h>
+#include <CL/cl_ext.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void *library;
-static bool gpu, no_fp64;
+static bool gpu, no_fp64, known_chip;
 static size_t group; /* 0: the device's own */
 
 static const char *only, *failed;
@@ -44,6 +45,7 @@ __attribute__((constructor)) static void open_library(void) {
                 ? RTLD_NEXT
                 : dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL); /* Oclgrind's is preloaded */
   gpu = words && strstr(words, "gpu");
+  known_chip = words && strstr(words, "ids");
   no_fp64 = words && strstr(words, "nofp64");
   const char *largest = words ? strstr(words, "group=") : NULL;
   group = largest ? strtoul(largest + strlen("group="), NULL, 10) : 0;
@@ -165,12 +167,17 @@ cl_int clGetDeviceIDs(cl_platform_id of, cl_device_type type, cl_uint n, cl_devi
 }
 
 cl_int clGetDeviceInfo(cl_device_id id, cl_device_info what, size_t size, void *to, size_t *used) {
+  static const unsigned char uuid[16] = { 0xd0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0 };
+  static const cl_uint pci[4] = { 1, 0x65, 0, 0 };
   cl_int error = told(__func__);
+  if (!error && known_chip && (what == CL_DEVICE_UUID_KHR || what == CL_DEVICE_PCI_BUS_INFO_KHR))
+    return memcpy(to, what == CL_DEVICE_UUID_KHR ? (const void *)uuid : pci, size), CL_SUCCESS;
   if (!error) error = REAL(clGetDeviceInfo)(id, what, size, to, used);
   if (error || !to) return error;
   if (group && what == CL_DEVICE_MAX_WORK_GROUP_SIZE) *(size_t *)to = group;
   if (gpu && what == CL_DEVICE_TYPE) *(cl_device_type *)to = CL_DEVICE_TYPE_GPU;
   char *fp64 = no_fp64 && what == CL_DEVICE_EXTENSIONS ? strstr(to, "cl_khr_fp64") : NULL;
+  if (known_chip && what == CL_DEVICE_EXTENSIONS) strcat(to, " cl_khr_device_uuid cl_khr_pci_bus_info");
   if (fp64) memcpy(fp64, "cl_no_fp64_", strlen("cl_no_fp64_"));
   return CL_SUCCESS;
 }

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 /* SITU_SHIM in the environment, any of these words: "gpu" (devices say they are GPUs), "nofp64" (and have no doubles),
-   "group=128" (the largest work-group). */
+   "group=128" (the largest work-group), "ids" (a UUID and a PCI address, those of the first device of CUDA's double). */
 
 /* From now on the n-th call (from 1) fails with `code`, and if `from_then_on` all calls after it, of every function but those
    that release. name: of one function only; NULL: of all. nth 0: no call fails. */
