@@ -1,4 +1,4 @@
-/* The option --memory: devices, not necessarily of this machine, and their limits.
+/* The options --memory and --devices: devices, not necessarily of this machine, and their limits.
    SPDX-License-Identifier: MIT */
 #include <situ/place.h>
 #include <stdio.h>
@@ -74,11 +74,31 @@ static bool read_device(plan *p, const char *item, size_t length) {
   return true;
 }
 
-bool plan_read_memory(const char *text, plan *p) {
-  for (const char *at = text;; at++) {
+static bool add_planned(const char *profile, plan *p) {
+  if (situ_plan_devices(profile) != SITU_OK) {
+    fprintf(stderr, "situ: --devices: %s\n", situ_error_message());
+    return false;
+  }
+  const int count = situ_device_count("plan");
+  for (int i = 0; i < count; i++) {
+    plan_device *d = &p->device[p->devices++];
+    situ_device_properties has;
+    *d = (plan_device){ .device = { SITU_PLAN, (uint16_t)i } };
+    if (situ_device_info(d->device, &has) != SITU_OK) return false;
+    d->limit = has.memory_total;
+    situ_device_name(d->device, d->name);
+  }
+  if (!count) fprintf(stderr, "situ: --devices: the profile has no device\n");
+  return count > 0;
+}
+
+bool plan_read_memory(const char *profile, const char *text, plan *p) {
+  if (profile && !add_planned(profile, p)) return false;
+  for (const char *at = text; at; at++) {
     size_t length = strcspn(at, ",");
     if (!read_device(p, at, length)) return false;
     at += length;
     if (!*at) return true;
   }
+  return true;
 }

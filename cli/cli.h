@@ -19,7 +19,7 @@ typedef struct cli_list {
 typedef struct cli_options {
   bool json, lenient, verify, bench, profile;
   const char *file, *target; /* NULL: not given, as the next lines */
-  const char *memory, *tie, *svg, *output, *device, *trace;
+  const char *memory, *devices, *tie, *svg, *output, *device, *trace;
   const char *html;
   char **program; /* doctor: the program and its arguments */
   cli_list input, shape;

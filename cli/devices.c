@@ -8,7 +8,8 @@ static const struct kind {
   situ_device_kind kind;
   const char *name;
 } kinds[] = {
-  { SITU_CPU, "cpu" }, { SITU_CUDA, "cuda" }, { SITU_OPENCL, "opencl" }, { SITU_SIM, "sim" }, { SITU_META, "meta" },
+  { SITU_CPU, "cpu" }, { SITU_CUDA, "cuda" }, { SITU_OPENCL, "opencl" },
+  { SITU_SIM, "sim" }, { SITU_PLAN, "plan" }, { SITU_META, "meta" },
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 

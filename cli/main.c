@@ -41,6 +41,8 @@ static const struct command {
     "  situ plan FILE --memory LIST  assign its tensors to devices with limits, or find the memory that a program\n"
     "                                needs:\n"
     "                                --memory cuda:0=8GiB,cpu=32GiB\n"
+    "       --devices PROFILE        instead, or before these: devices plan:0, plan:1, ... that are not here, as in\n"
+    "                                --devices \"2 x 24 GiB, no f64\"\n"
     "       --tie A=B,...            A is another name of tensor B, for a file with two copies\n"
     "       --svg OUT                draw the plan, too\n"
     "       --shape NAME=8,128       shape of a program's input; without it free sizes are the smallest\n"
@@ -101,6 +103,7 @@ static const struct option {
   { "--bench", RUN, FLAG, offsetof(cli_options, bench) },
   { "--profile", RUN, FLAG, offsetof(cli_options, profile) },
   { "--memory", PLAN, VALUE, offsetof(cli_options, memory) },
+  { "--devices", PLAN, VALUE, offsetof(cli_options, devices) },
   { "--tie", PLAN, VALUE, offsetof(cli_options, tie) },
   { "--svg", PLAN, VALUE, offsetof(cli_options, svg) },
   { "--html", DOCTOR, VALUE, offsetof(cli_options, html) },
@@ -166,7 +169,7 @@ static int read_options(const struct command *command, int argc, char **argv, cl
   if (command->bit & RUN && !out->file) return wrong("missing MODEL", NULL);
   if (command->bit & CONVERT && !out->target) return wrong(out->file ? "missing TO" : "missing FROM and TO", NULL);
   if (command->bit & DOCTOR) return wrong("missing PROGRAM", NULL);
-  if (command->bit & PLAN && !out->memory) return wrong("missing --memory", NULL);
+  if (command->bit & PLAN && !out->memory && !out->devices) return wrong("missing --memory or --devices", NULL);
   return CLI_OK;
 }
 

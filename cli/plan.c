@@ -153,7 +153,7 @@ int cli_plan(const cli_options *options) {
     return CLI_USAGE;
   }
   plan p = { .devices = 0 };
-  if (!plan_read_memory(options->memory, &p)) return CLI_USAGE;
+  if (!plan_read_memory(options->devices, options->memory, &p)) return CLI_USAGE;
   const situ_load_options load = { .lenient = options->lenient };
   situ_safetensors *f = situ_safetensors_open(options->file, &load);
   if (!f) return cli_failed();

@@ -40,8 +40,9 @@ typedef struct plan {
   bool filled; /* gaps were filled: the order of the devices is not that of the model */
 } plan;
 
-/* Parses "cuda:0=8GiB,cpu=32GiB"; returns false after printing an error to stderr. (budget.c) */
-bool plan_read_memory(const char *text, plan *p);
+/* Parses a profile of devices that are not here, then "cuda:0=8GiB,cpu=32GiB"; each may be NULL. Returns false after
+   printing an error to stderr. (budget.c) */
+bool plan_read_memory(const char *profile, const char *text, plan *p);
 /* Sorts the items into the model's order and divides them into blocks; returns false when out of memory. (blocks.c) */
 bool plan_divide(plan *p);
 /* Assigns a device to every block; returns false, with an error on stderr, if one fits on no device. (fit.c) */

@@ -97,7 +97,7 @@ int cli_plan_program(const cli_options *options) {
     fprintf(stderr, "situ: --tie, --svg and --lenient are for files of tensors, not for programs\n");
     return CLI_USAGE;
   }
-  if (!plan_read_memory(options->memory, &p)) return CLI_USAGE;
+  if (!plan_read_memory(options->devices, options->memory, &p)) return CLI_USAGE;
   situ_nn_module *program = cli_open_program(options->file);
   if (!program) return CLI_FAILED;
   situ_nn_eval(program);

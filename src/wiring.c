@@ -30,6 +30,7 @@ const situ__device_upcalls situ__device_up = {
   .cpu = &situ__cpu_backend,
   .meta = &situ__meta_backend,
   .sim = situ__sim_backend,
+  .plan = situ__plan_backend,
   .finish_arrivals = situ__finish_arrivals,
   .release_recipe = situ__recipe_release,
 };

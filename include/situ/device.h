@@ -16,6 +16,7 @@ typedef enum situ_device_kind {
   SITU_SIM,                /**< a simulated device with its own memory and queue (sys/sim.h) */
   SITU_OPENCL,
   SITU_CUDA,
+  SITU_PLAN, /**< a device that is not here: for preflight and fit alone (sys/plan.h) */
   SITU_DEVICE_KINDS
 } situ_device_kind;
 
@@ -63,6 +64,7 @@ typedef struct situ_device_properties {
                                  most an eighth from 512 bytes on, 1 MiB from 16 MiB on */
   char uuid[SITU_UUID_MAX]; /**< 32 hexadecimal digits in groups, without the "GPU-" of nvidia-smi; "": unknown */
   char pci[SITU_PCI_MAX];   /**< domain:bus:device.function, "0000:65:00.0"; "": unknown */
+  uint64_t copy_rate;       /**< bytes a second of copies to and from it; of planned devices, else 0 */
 } situ_device_properties;
 /** Fills *out. */
 SITU_API SITU_CHECKED situ_status situ_device_info(situ_device device, situ_device_properties *out);

@@ -11,5 +11,6 @@
 #include "place/lint.h"
 #include "place/mend.h"
 #include "place/move.h"
+#include "sys/plan.h"
 
 #endif

@@ -15,9 +15,10 @@
 enum { SITU__DEVICES_MAX = 64 };
 
 /* ---- registry (registry.c, name.c) ---- */
-/* The single exported symbol of each backend. sim copies cpu's slots, so it is filled on first use. */
+/* The single exported symbol of each backend. sim and plan copy slots of cpu's: filled at the first use. */
 extern const situ_backend situ__cpu_backend, situ__meta_backend; /* for src/wiring.c */
 const situ_backend *situ__sim_backend(void);
+const situ_backend *situ__plan_backend(void);
 /* Compared as one number: every launch asks it for each operand. */
 static inline bool situ__same_device(situ_device a, situ_device b) {
   uint32_t x, y;
@@ -192,7 +193,7 @@ typedef struct situ__device_upcalls {
   /* Counts so many draws from a generator (NULL: the default one), and returns its state before. */
   situ_generator (*advance_generator)(situ_generator *generator, uint64_t draws);
   const situ_backend *cpu, *meta;
-  const situ_backend *(*sim)(void);
+  const situ_backend *(*sim)(void), *(*plan)(void);
   /* Waits for copies that are on the way from a device. Returns the first failure, recorded. */
   situ_status (*finish_arrivals)(const char *op, situ_device from);
   /* Frees what a storage on meta has recorded of its values. */

@@ -255,12 +255,15 @@ static situ_status allocate_block(situ__block_cache *blocks, size_t size, void *
 static situ_status allocate_or_retry(const char *op, situ__block_cache *blocks, size_t bytes, size_t size,
                                      void **data) {
   uint64_t before = situ__error_count();
+  const char *outer = situ__now.running;
+  situ__now.running = op; /* for errors of the backend's own */
   situ_status status = allocate_block(blocks, size, data);
   if (status == SITU_E_NOMEM && situ__error_count() == before) {
     bool any = blocks->device.kind == SITU_CPU && mine && empty_lists(mine, false);
     if (situ__block_cache_empty(blocks) || any) status = allocate_block(blocks, size, data);
-    if (status == SITU_E_NOMEM && situ__error_count() == before) return no_memory(op, blocks->device, bytes);
+    if (status == SITU_E_NOMEM && situ__error_count() == before) status = no_memory(op, blocks->device, bytes);
   }
+  situ__now.running = outer;
   if (status == SITU_OK) return SITU_OK;
   return situ__device_failed(op, blocks->device, status, before, "allocating");
 }

@@ -9,7 +9,7 @@
 
 static const char *const kinds[SITU_DEVICE_KINDS] = {
   [SITU_DEVICE_DEFAULT] = "default", [SITU_CPU] = "cpu",   [SITU_META] = "meta", [SITU_SIM] = "sim",
-  [SITU_OPENCL] = "opencl",          [SITU_CUDA] = "cuda",
+  [SITU_OPENCL] = "opencl",          [SITU_CUDA] = "cuda", [SITU_PLAN] = "plan",
 };
 
 /* Names that other libraries use. */
@@ -119,7 +119,7 @@ static situ_status unknown_kind(const char *name, size_t length) {
   if (*name == 0) return refuse_name(name, "the name is empty");
   if (length == 0) return refuse_name(name, "there is no kind before the colon");
   if (upper) return refuse_name(name, "device names are written in lower case");
-  return refuse_name(name, "there is no such kind of device (cpu, meta, sim, opencl, cuda)");
+  return refuse_name(name, "there is no such kind of device (cpu, meta, sim, opencl, cuda, plan)");
 }
 
 situ_status situ_device_parse(const char *name, situ_device *out) {

@@ -15,7 +15,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void open_backends(void) {
   backends[SITU_META] = situ__device_up.meta;
   backends[SITU_SIM] = situ__device_up.sim();
-  for (unsigned kind = SITU_OPENCL; kind < SITU_DEVICE_KINDS; kind++)
+  backends[SITU_PLAN] = situ__device_up.plan();
+  for (unsigned kind = SITU_OPENCL; kind <= SITU_CUDA; kind++)
     backends[kind] =
         situ__module_open(situ__kind_name(kind), (situ_device_kind)kind, missing[kind], sizeof missing[kind]);
 }
@@ -79,7 +80,7 @@ const char *situ_device_status(const char *kind) {
   const char *reason = NULL;
   size_t length = kind ? strcspn(kind, ":") : 0;
   unsigned known = kind_of(kind, length);
-  if (!known) return "no such kind of device (cpu, meta, sim, opencl, cuda)";
+  if (!known) return "no such kind of device (cpu, meta, sim, opencl, cuda, plan)";
   int count = count_of(known, &reason);
   if (!reason) reason = "the backend does not say";
   return kind[length] ? status_of(known, kind + length + 1, count, reason) : reason;

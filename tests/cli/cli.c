@@ -133,8 +133,14 @@ static void lists_devices(void **state) {
   assert_int_equal(run("devices --json"), 0);
   says("{\"device\": \"sim:1\", ");
   says("\"uuid\": \"51700000-0000-0000-0000-000000000001\", \"pci\": \"5170:00:01.0\", \"same_chip\": []}");
+  setenv("SITU_PLAN", "2 x 24 GiB, no f64", 1);
   assert_int_equal(run("devices"), 0);
   says("          uuid 51700000-0000-0000-0000-000000000001, pci 5170:00:01.0\n");
+  says("plan:1    planned device");
+  setenv("SITU_PLAN", "24", 1);
+  assert_int_equal(run("devices"), 0);
+  says("SITU_PLAN=\"24\" is ignored");
+  unsetenv("SITU_PLAN");
 }
 
 static void tells_what_went_wrong(void **state) {

@@ -94,6 +94,21 @@ static void plans_in_the_order_of_the_model(void **state) {
   assert_string_equal(strstr(output, "model  "), whole);
 }
 
+/* placement: K4 */
+static void plans_for_devices_in_words(void **state) {
+  (void)state;
+  assert_int_equal(run("model.safetensors --devices '2 x 6 KiB'"), 1);
+  says("fits on no device: plan:0 lacks ");
+  assert_int_equal(run("model.safetensors --devices='6 KiB; 5.5 KiB' --memory cpu=1GiB"), 0);
+  says("plan:0       6.0 KiB    6.0 KiB        0 B\n");
+  says("plan:1       5.5 KiB    5.0 KiB      512 B\n");
+  says("model.norm=cpu, *=plan:0\n");
+  assert_int_equal(run("model.safetensors --devices '6 Kib'"), 2);
+  says("situ: --devices: plan_devices: \"6 Kib\", at \"Kib\": a number of bytes with its unit");
+  assert_int_equal(run("model.safetensors --devices ''"), 2);
+  says("the profile has no device");
+}
+
 /* The tail of the model does not fit behind the others, but into a gap that they left. */
 static void fills_gaps_only_if_it_must(void **state) {
   (void)state;
@@ -285,6 +300,7 @@ int main(void) {
   save_model();
   const struct CMUnitTest tests[] = {
     DRAW_TEST(plans_in_the_order_of_the_model),
+    DRAW_TEST(plans_for_devices_in_words),
     DRAW_TEST(fills_gaps_only_if_it_must),
     DRAW_TEST(says_what_does_not_fit),
     DRAW_TEST(blocks_are_rows_of_alike),

@@ -54,6 +54,7 @@ static void unknown_ids_list_those_that_are_there(void **state) {
       "no sim device has this UUID; there are: sim:0 " UUID ", sim:1 51700000-0000-0000-0000-000000000001" },
     { "sim:pci=0000:66:00.0", "no sim device has this PCI address; there are: sim:0 0000:65:00.0, sim:1 5170:00:01.0" },
     { "cpu:pci=0000:66:00.0", "no cpu device has this PCI address; there are: cpu without a PCI address" },
+    { "plan:uuid=" UUID, "there is no plan device: none is planned" },
     { "sim:uuid=", "a UUID is 32 hexadecimal digits" },
     { "sim:uuid=GPU-", "a UUID is 32 hexadecimal digits" },
     { "sim:uuid=" UUID "0", "a UUID is 32 hexadecimal digits" },

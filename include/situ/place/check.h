@@ -81,6 +81,10 @@ typedef struct situ_place_check_options {
   /** The loss of these steps, made of forward's result; NULL: the sum of all results. */
   situ_tensor *(*loss)(const situ_tree *outputs, void *payload);
   void *payload; /**< of loss */
+  /** Where the module is to be, as for situ_nn_to_map: the copy that runs is moved there first, so that a model is
+      checked on devices before it moves, or on planned ones (sys/plan.h). NULL: where it is. What
+      situ_nn_to_map refuses (a wrong map, parameters that do not fit) is its error. */
+  const char *map;
 } situ_place_check_options;
 
 /** Runs forward, and backward for all parameters, without memory and without computation, on inputs of which only

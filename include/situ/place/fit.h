@@ -16,7 +16,7 @@ typedef struct situ_place_limit {
 
 typedef struct situ_place_fit_options {
   /** The run that must fit: with .optims and .loss, training. If .device is {0}, inputs and parameters on meta are
-      taken to be on the first device. */
+      taken to be on the first device. .map must be NULL. */
   situ_place_check_options run;
   /** Modules that are not divided, each by its path or by the name of its type ("TransformerEncoderLayer"). One that
       the model does not have is SITU_E_ARG. */
@@ -55,7 +55,7 @@ SITU_API SITU_CHECKED situ_status situ_place_fit(situ_nn_module *m, const situ_t
 SITU_API void situ_place_layout_free(situ_place_layout *layout);
 /** Seconds that the copies of a forward and backward take with the map, one after the other. The speed between two
     devices is measured at the first call that needs it, by copies of up to 8 MiB, and kept; a ledger that is open sees
-    these copies. Fills *seconds. */
+    these copies. That of a planned device is what its profile says; without it SITU_E_ARG. Fills *seconds. */
 SITU_API SITU_CHECKED situ_status situ_place_layout_seconds(const situ_place_layout *layout, double *seconds);
 /** Seconds that a move takes, from the same measurements; gradients and followers included. Fills *seconds; 0 if
     nothing would be copied between devices. */

@@ -29,9 +29,10 @@ static uint32_t dtypes_of(situ_device device) {
 }
 
 /* Appends "; cpu, sim:1 can" or "; no device here can". */
-static void list_capable_devices(situ__text *text, const situ_work *work) {
+static void list_capable_devices(situ__text *text, situ_device device, const situ_work *work) {
   int found = 0;
   for (unsigned kind = SITU_CPU; kind < SITU_DEVICE_KINDS; kind++) {
+    if (kind == SITU_PLAN && device.kind != kind) continue; /* it computes nothing */
     int count = situ_device_count(situ__kind_name(kind));
     for (int index = 0; index < count; index++) {
       situ_device other = { (uint16_t)kind, (uint16_t)index };
@@ -59,7 +60,7 @@ static SITU_COLD situ_status report_unsupported(const char *op, situ_device devi
     situ__text_add(&text, "%s cannot do %s for %s like this", name, situ__verb_name(work->verb),
                    situ__dtype_name(dtype_of(work)));
   }
-  list_capable_devices(&text, work);
+  list_capable_devices(&text, device, work);
   situ_status status = situ__fail(SITU_E_UNSUPPORTED, op, "%s", text.data ? text.data : name);
   situ__text_free(&text);
   return status;

@@ -325,7 +325,9 @@ situ_status situ_place_fit(situ_nn_module *m, const situ_tree *inputs, const sit
   t->run = options->run;
   t->lacks = UINT64_MAX;
   t->trial = (situ__trial){ .module = m, .inputs = inputs, .options = &t->run };
-  const bool good = read_limits(t, limits, limit_count) && situ__preflight_options(op, &options->run);
+  bool good = read_limits(t, limits, limit_count) && situ__preflight_options(op, &options->run);
+  if (good && options->run.map)
+    good = (situ__fail(SITU_E_ARG, op, "options.run.map is set, but the map is found here"), false);
   if (good && !t->run.device.kind) t->run.device = limits[0].device;
   const situ_status status = good && look(t, options) ? find(t, layout) : situ_error();
   situ__flow_free(&t->flow);

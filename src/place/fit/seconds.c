@@ -35,6 +35,23 @@ static bool time_copy(situ_device from, situ_device to, int64_t bytes, double *s
   return situ_scope_end(&scope) == SITU_OK && good;
 }
 
+/* The speed that the profiles of planned devices say, the lower of two. Returns false after recording an error. */
+static bool read_planned(const char *op, speed *s) {
+  const situ_device end[] = { s->from, s->to };
+  for (int i = 0; i < 2; i++) {
+    situ_device_properties has;
+    char name[SITU_DEVICE_NAME_MAX];
+    if (end[i].kind != SITU_PLAN) continue;
+    if (situ_device_info(end[i], &has) != SITU_OK) return false;
+    if (!has.copy_rate)
+      return situ__fail(SITU_E_ARG, op, "the profile of %s says no speed of copies; add it, as in \"24 GiB, 12 GB/s\"",
+                        situ_device_name(end[i], name)),
+             false;
+    if (1 / (double)has.copy_rate > s->byte) s->byte = 1 / (double)has.copy_rate;
+  }
+  return true;
+}
+
 static bool measure(speed *s) {
   double few = 0, many = 0;
   if (!time_copy(s->from, s->to, SHORT, &few) || !time_copy(s->from, s->to, LONG, &many)) return false;
@@ -52,6 +69,10 @@ static bool find_speed(const char *op, situ_device from, situ_device to, speed *
   if (!from.kind || !to.kind || from.kind == SITU_META || to.kind == SITU_META || !situ_device_is_available(from) ||
       !situ_device_is_available(to))
     return situ__fail(SITU_E_ARG, op, "give two devices that are there, and have memory"), false;
+  if (from.kind == SITU_PLAN || to.kind == SITU_PLAN) {
+    *out = (speed){ .from = from, .to = to };
+    return read_planned(op, out);
+  }
   if (situ_dry_refuse(op) != SITU_OK) return false;
   situ__mutex_lock(&lock);
   for (int i = 0; i < PAIRS && !found; i++)

@@ -187,6 +187,9 @@ static situ_status is_lazy(const situ_nn_visit *at, void *payload) {
 
 /* ---- the run -------------------------------------------------------------------------------- */
 
+/* Whether the map is the program's: then one that the module cannot take is an error. */
+static bool has_own_map(const situ__trial *trial) { return trial->map && trial->map == trial->options->map; }
+
 /* The module to run: a clone; or the module itself, if it cannot be cloned and has no lazy parts. The caller frees
    it. */
 static situ_nn_module *runnable(situ__preflight *p, situ_nn_module *m) {
@@ -194,7 +197,8 @@ static situ_nn_module *runnable(situ__preflight *p, situ_nn_module *m) {
   if (clone) {
     naming n = { p, m };
     if (p->trial->map && situ_nn_to_map(clone, p->trial->map) != SITU_OK) {
-      situ_error_clear(); /* a device has no memory for the parameters alone */
+      p->refused = has_own_map(p->trial);
+      if (!p->refused) situ_error_clear(); /* a device has no memory for the parameters alone */
       situ_nn_free(clone);
       p->unmade = true;
       return NULL;
@@ -210,6 +214,7 @@ static situ_nn_module *runnable(situ__preflight *p, situ_nn_module *m) {
     situ_dry_tell(&p->dry);
     return NULL;
   }
+  if (has_own_map(p->trial)) return p->refused = true, NULL;
   situ_error_clear();
   p->itself = true;
   const int64_t before = p->report.finding_count;
@@ -333,6 +338,7 @@ bool situ__preflight_run(situ__preflight *p, const situ__trial *trial) {
   if (situ_dry_begin(&p->dry) != SITU_OK) return false;
   situ__errors own;
   situ_scope scope;
+  char text[1024];
   situ__errors_apart(&own);
   const situ_device before = situ_get_default_device();
   situ_scope_begin(&scope);
@@ -341,8 +347,11 @@ bool situ__preflight_run(situ__preflight *p, const situ__trial *trial) {
   SITU_IGNORE(situ_set_default_device(before));
   note_kept(p, situ_dry_end(&p->dry));
   situ__preflight_fits(p);
-  (void)situ__errors_back(&own, NULL, 0);
-  return true;
+  const situ_status status = situ__errors_back(&own, text, sizeof text);
+  if (!p->refused) return true;
+  char *site = strstr(text, "\n  at "); /* this call's, which the new error has too */
+  if (site) *site = '\0';
+  return situ__fail(status, op, "options.map: %s", text), false;
 }
 
 void situ__preflight_free(situ__preflight *p) {
@@ -374,13 +383,14 @@ bool situ__preflight_options(const char *caller, const situ_place_check_options 
 situ_status situ_place_check(situ_nn_module *m, const situ_tree *inputs, const situ_place_check_options *options,
                              situ_place_report *report) {
   static const situ_place_check_options plain;
-  const situ__trial trial = { .module = m, .inputs = inputs, .options = options ? options : &plain };
+  if (!options) options = &plain;
+  const situ__trial trial = { .module = m, .inputs = inputs, .options = options, .map = options->map };
   if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__valid(op, "inputs", inputs, SITU__A_TREE))
     return situ_error();
   if (report) *report = (situ_place_report){ 0 };
   if (!situ__preflight_options(op, trial.options)) return situ_error();
   situ__preflight p = { .backward = false };
-  if (!situ__preflight_run(&p, &trial)) return situ_error();
+  if (!situ__preflight_run(&p, &trial)) return situ__preflight_free(&p), situ_error();
   situ__preflight_agree(&p, &trial);
   situ_status status = p.failed ? situ__no_memory(op, sizeof p) : SITU_OK;
   if (status == SITU_OK && report) {

@@ -65,6 +65,7 @@ typedef struct situ__preflight {
   bool backward;    /* in backward */
   bool making;      /* the statements of the trial are made */
   bool unmade;      /* one of them cannot be made */
+  bool refused;     /* the program's map: the error says why */
   bool failed;      /* out of memory: findings are incomplete */
 } situ__preflight;
 

@@ -226,7 +226,8 @@ situ_status situ_place_mend(situ_nn_module *m, const situ_tree *inputs, const si
   situ_place_report report;
   const situ_status status = situ_place_check(m, inputs, options, &report);
   if (status != SITU_OK) return status;
-  const situ__trial trial = { .module = m, .inputs = inputs, .options = options ? options : &plain };
+  if (!options) options = &plain;
+  const situ__trial trial = { .module = m, .inputs = inputs, .options = options, .map = options->map };
   candidate best = { .left = report.mistakes, .finished = report.finished };
   situ__errors own;
   situ__errors_apart(&own);
