@@ -216,7 +216,11 @@ int cli_run(const cli_options *options) {
   if (!has_program(options->file)) return CLI_FAILED;
   run_costs costs = { .device = { .kind = SITU_CPU } };
   const char *device = options->device;
-  if (device && (situ_place_device(device, &costs.device) != SITU_OK || costs.device.kind == SITU_META)) {
+  const bool by_id = device && strchr(device, '='); /* a UUID or PCI address of a device that is here */
+  if (by_id && situ_device_parse(device, &costs.device) != SITU_OK) return cli_failed();
+  if (device && !by_id &&
+      (situ_place_device(device, &costs.device) != SITU_OK || costs.device.kind == SITU_META ||
+       costs.device.kind == SITU_PLAN)) {
     fprintf(stderr, "situ: --device: '%s' is not a device that computes (cpu, cuda:0, opencl:1, sim:0)\n", device);
     return CLI_USAGE;
   }

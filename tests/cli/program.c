@@ -82,7 +82,7 @@ static void runs_programs(void **state) {
   says(" launches and copies\n");
   says("  linear (small)\n");
   assert_int_equal(access("trace.json", R_OK), 0);
-  does("run \"$DATA\"/mlp.onnx --input x.npy --output sim --device sim:0");
+  does("run \"$DATA\"/mlp.onnx --input x.npy --output sim --device sim:pci=5170:00:00.0");
   assert_true(situ_npy_load("onnx/linear_2.npy", NULL) &&
               file_is("sim/linear_2.npy", situ_npy_load("onnx/linear_2.npy", NULL)));
   assert_int_equal(situ_scope_end(&scope), SITU_OK);
@@ -207,7 +207,9 @@ static void tells_what_went_wrong(void **state) {
     { "run \"$DATA\"/mlp.onnx --input none.npy", 1, "No such file" },
     { "run \"$DATA\"/mlp.onnx --input x.npy --device gpu", 2, "'gpu' is not a device" },
     { "run \"$DATA\"/mlp.onnx --input x.npy --device meta", 2, "'meta' is not a device" },
+    { "run \"$DATA\"/mlp.onnx --input x.npy --device plan:0", 2, "'plan:0' is not a device" },
     { "run \"$DATA\"/mlp.onnx --input x.npy --device sim:99", 1, "sim:99 is not available" },
+    { "run \"$DATA\"/mlp.onnx --input x.npy --device sim:pci=0000:65:00.0", 1, "; there are: sim:0 5170:00:00.0" },
     { "run \"$DATA\"/mlp.onnx --input x.npy --output x.npy/a", 1, "cannot make the directory" },
     { "run x.npy --input x.npy", 1, "is neither" },
     { "run none.onnx", 1, "No such file" },
