@@ -13,7 +13,7 @@ SITU_BEGIN
 typedef struct situ_foreign {
   situ_device_kind kind; /**< SITU_OPENCL, SITU_CUDA; SITU_SIM: see sys/sim.h */
   void *device;          /**< cl_device_id; CUDA: an int *, its number; NULL: the queue's, or the current one */
-  void *context;         /**< cl_context; NULL: the queue's; CUDA: NULL, the primary context */
+  void *context;         /**< cl_context, CUcontext; NULL: the queue's. CUDA: the device's primary one */
   void *queue;           /**< cl_command_queue, in order; cudaStream_t, of which NULL is the default stream */
   /** NULL, or where situ's own memory there comes from, in place of the driver: both or none. alloc returns a cl_mem
       of that very size, or an address that is a multiple of 256; or NULL, after which situ empties its cache and asks
@@ -36,13 +36,27 @@ SITU_API SITU_CHECKED situ_status situ_device_adopt(const situ_foreign *foreign,
     always: that error is returned, and the device is given back all the same. Its name can be given to a device that is
     adopted later. */
 SITU_API SITU_CHECKED situ_status situ_device_abandon(situ_device device);
+/** One more queue of a device, in the same context (CUDA: one more stream), as a device of its own in *out: for work
+    that may run beside the first one's. It has all that an adopted device has, and ends with situ_device_abandon.
+    Copies between the two stay on the device and do not wait. SITU_E_UNSUPPORTED for cpu and meta. */
+SITU_API SITU_CHECKED situ_status situ_device_open_queue(situ_device device, situ_device *out);
 
-/** Work that is queued on an adopted device from now on runs after the event (cl_event, cudaEvent_t), which stays the
+/* ---- events: of adopted devices and of situ's own ---- */
+
+/** Work that is queued on the device from now on runs after the event (cl_event, cudaEvent_t), which stays the
     program's: for work of another queue of the context. Does not wait. */
 SITU_API SITU_CHECKED situ_status situ_device_wait_event(situ_device device, void *event);
-/** Sets *event to one that is complete when all work is done that was queued on an adopted device until now; the
-    program releases it (clReleaseEvent, cudaEventDestroy). Does not wait. */
+/** Sets *event to one that is complete when all work is done that was queued on the device until now (of the cpu: at
+    once). It is a cl_event or a cudaEvent_t, and on sim and cpu situ's own; the program releases it, by
+    situ_device_release_event or by the driver's call (clReleaseEvent, cudaEventDestroy). Does not wait. */
 SITU_API SITU_CHECKED situ_status situ_device_record_event(situ_device device, void **event);
+/** Sets *done to whether the event is complete, and does not wait. The device is that of the event's context.
+    SITU_E_IO if the work that it stands for has failed. */
+SITU_API SITU_CHECKED situ_status situ_device_query_event(situ_device device, void *event, bool *done);
+/** Releases an event: for programs that do not call the driver themselves. */
+SITU_API SITU_CHECKED situ_status situ_device_release_event(situ_device device, void *event);
+
+/* ---- memory ---- */
 
 /** Memory of the program. Zero it first. */
 typedef struct situ_memory {
@@ -63,6 +77,14 @@ SITU_API situ_tensor *situ_from_memory(const situ_memory *memory, situ_shape sha
     there. The handle is borrowed until the tensor is moved or freed. The program may write to it, in the order of the
     queue, and saved values of a recorded call do not notice. SITU_E_DEVICE for devices without such handles. */
 SITU_API SITU_CHECKED situ_status situ_memory_of(situ_tensor *t, void **handle, size_t *offset);
+
+/** Copies a two-dimensional image (cl_mem) of the context of t's device into t, [height, width, channels] or of one
+    channel [height, width], contiguous, without a wait. The bytes stay as they are: float channels are f32, half f16,
+    8 bits u8 or i8, 16 bits i16, 32 bits i32. The ledger counts it as a copy on the device, which a ledger that allows
+    none allows. SITU_E_DTYPE for another format, SITU_E_SHAPE for another size. */
+SITU_API SITU_CHECKED situ_status situ_copy_from_image(situ_tensor *t, void *image);
+/** The other direction. */
+SITU_API SITU_CHECKED situ_status situ_copy_to_image(situ_tensor *t, void *image);
 
 SITU_END
 #endif

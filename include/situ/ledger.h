@@ -28,7 +28,7 @@ typedef struct situ_transfers {
 
 typedef struct situ_ledger_options {
   bool all_threads;   /**< record the copies of all threads, not only of this one */
-  bool none;          /**< any copy, and any wait, makes situ_ledger_end fail */
+  bool none;          /**< any wait, and any copy but of images on one device, makes situ_ledger_end fail */
   bool allow_waits;   /**< with none: only copies do */
   bool allow_offload; /**< with none: copies of situ_nn_offload do not */
 } situ_ledger_options;
@@ -36,7 +36,7 @@ typedef struct situ_ledger_options {
 /** An open ledger, on the caller's stack between begin and end. Its fields are private. */
 typedef struct situ_ledger {
   situ_transfers sum[SITU_DIRECTIONS]; /* while open: the totals before it; afterwards: its own totals */
-  uint64_t waits, offloads;            /* as sum; of offloads their number */
+  uint64_t waits, offloads, images;    /* as sum; of the latter two their number */
   uint64_t first;                      /* number of its first transfer */
   double began;
   const void *thread;
@@ -71,7 +71,7 @@ typedef struct situ_transfer {
   situ_device from, to;
   uint64_t bytes;
   const char *op;     /**< the call that copied: "to", "item", "nn_to"; static text */
-  const char *reason; /**< "asked for", "read", "move", "policy", "offload" or "internal"; static text */
+  const char *reason; /**< "asked for", "read", "move", "policy", "offload", "image" or "internal"; static text */
   const char *role;   /**< role of the tensor: "parameter", "buffer", "tensor", ...; static text */
   uint64_t storage;   /**< serial number of the storage that was read (written, if the source is host memory); unique */
   uint32_t version;   /**< number of writes to that storage so far */

@@ -79,6 +79,9 @@ typedef struct situ_options {
   situ_generator *generator; /**< random factories only; NULL: the default generator */
   /** contiguous by default; of situ_..._like calls the input's. Ranges, eye and index lists are always contiguous. */
   situ_memory_format memory_format;
+  /** zeros, ones, full, empty, rand..., all of these ..._like, and from_host: a cpu tensor in memory that this device
+      copies from and to directly (pin_memory=True; see situ_pin_memory); {0}: ordinary memory. */
+  situ_device pinned;
 } situ_options;
 
 /** How a loss combines the values of its samples. Declared here because kernels use it too. */
@@ -153,8 +156,8 @@ SITU_API SITU_CHECKED situ_status situ_item_i64(situ_tensor *t, int64_t *out);
     devices. */
 SITU_API void *situ_data_ptr(situ_tensor *t);
 /** A row-major copy in host memory that a device copies from and to directly (x.pin_memory()), on cpu and without a
-    history; where the device has no such memory (cpu, adopted devices, today cuda) in ordinary memory. It is few: for
-    buffers that are used again. The values of input are copied, if it has any. */
+    history; where the device has no such memory (cpu, adopted devices) in ordinary memory. It is few: for buffers that
+    are used again. The values of input are copied, if it has any. Without a copy: the option `pinned`. */
 SITU_API SITU_CHECKED situ_tensor *situ_pin_memory(situ_tensor *input, situ_device device);
 /** Whether t is in such memory now; a move ends it. False for NULL. */
 SITU_API bool situ_is_pinned(const situ_tensor *t);
@@ -171,6 +174,12 @@ typedef enum situ_lease_access {
     recording an error: SITU_E_DTYPE for another dtype than t's, SITU_E_DEVICE off the cpu, SITU_E_STATE to read what
     was never written, to write read-only memory, or what requires a gradient outside of a no_grad scope. */
 SITU_API void *situ_data_lease(situ_tensor *t, situ_dtype dtype, situ_lease_access access);
+/** situ_data_lease for every device, whose memory the host reads in no other way: the address is of memory of the host
+    with the values, on OpenCL what the driver maps, else a copy in pinned memory. Until the end nothing else writes
+    the tensor's storage, and with READ_WRITE nothing reads it (SITU_E_STATE). What the host has written is on the
+    device after situ_data_release, or after the scope; if that copy fails, so do they. Waits for the device; the ledger
+    counts both copies. On cpu it is situ_data_lease. */
+SITU_API void *situ_data_map(situ_tensor *t, situ_dtype dtype, situ_lease_access access);
 /** Ends the newest lease of t that a scope of this thread has, else the newest that was taken outside of all scopes.
     SITU_E_STATE if there is none. */
 SITU_API SITU_CHECKED situ_status situ_data_release(situ_tensor *t);

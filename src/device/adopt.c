@@ -126,6 +126,28 @@ static situ_device take_index(situ_device_kind kind, const situ_backend *backend
   return device;
 }
 
+/* Of what the program gives, or (foreign is NULL) of one more queue of a device. */
+static situ_status add_device(const char *op, situ_device_kind kind, const situ_foreign *foreign, situ_device from,
+                              situ_device *out) {
+  const situ_backend *backend = situ__backend((situ_device){ (uint16_t)kind, 0 });
+  void *site = situ__call_site();
+  const char *reason;
+  const situ_device device = take_index(kind, backend);
+  if (device.index >= SITU__DEVICES_MAX)
+    return situ__fail(SITU_E_LIMIT, op, "there are %d %s devices; give one back with situ_device_abandon",
+                      SITU__DEVICES_MAX, situ__kind_name(kind));
+  const uint64_t before = situ__error_count();
+  const situ_status status =
+      foreign ? backend->adopt(device.index, foreign) : backend->open_queue(from.index, device.index);
+  if (status != SITU_OK) (void)situ__device_failed(op, device, status, before, "adopting it");
+  situ__device_found(device); /* the next one that is adopted here is not lost */
+  const bool counted = device.index < backend->count(&reason);
+  set_adoption(device, status == SITU_OK ? SITU__ADOPTED : counted ? SITU__GIVEN_BACK : SITU__NOT_ADOPTED, site);
+  if (status != SITU_OK) return status;
+  *out = device;
+  return SITU_OK;
+}
+
 situ_status situ_device_adopt(const situ_foreign *foreign, situ_device *out) {
   const char *op = "device_adopt";
   if (!foreign) return situ__null(op, "foreign");
@@ -142,21 +164,17 @@ situ_status situ_device_adopt(const situ_foreign *foreign, situ_device *out) {
     return situ__fail(SITU_E_ARG, op, "foreign->%s is NULL; give both functions of the allocator, or none",
                       foreign->alloc ? "free" : "alloc");
   if (situ__forked()) return situ__check_usable(op, (situ_device){ (uint16_t)foreign->kind, 0 });
-  void *site = situ__call_site();
-  const char *reason;
-  const situ_device device = take_index(foreign->kind, backend);
-  if (device.index >= SITU__DEVICES_MAX)
-    return situ__fail(SITU_E_LIMIT, op, "there are %d %s devices; give one back with situ_device_abandon",
-                      SITU__DEVICES_MAX, kind);
-  const uint64_t before = situ__error_count();
-  const situ_status status = backend->adopt(device.index, foreign);
-  if (status != SITU_OK) (void)situ__device_failed(op, device, status, before, "adopting it");
-  situ__device_found(device); /* the next one that is adopted here is not lost */
-  const bool counted = device.index < backend->count(&reason);
-  set_adoption(device, status == SITU_OK ? SITU__ADOPTED : counted ? SITU__GIVEN_BACK : SITU__NOT_ADOPTED, site);
-  if (status != SITU_OK) return status;
-  *out = device;
-  return SITU_OK;
+  return add_device(op, foreign->kind, foreign, (situ_device){ 0 }, out);
+}
+
+situ_status situ_device_open_queue(situ_device device, situ_device *out) {
+  const char *op = "device_open_queue";
+  char name[SITU_DEVICE_NAME_MAX];
+  if (!out) return situ__null(op, "out");
+  if (!situ__device_resolve(op, device, &device) || situ__device_usable(op, device) != SITU_OK) return situ_error();
+  if (!situ__backend(device)->open_queue)
+    return situ__fail(SITU_E_UNSUPPORTED, op, "%s has no queues", situ_device_name(device, name));
+  return add_device(op, device.kind, NULL, device, out);
 }
 
 /* Frees what the library keeps there, then the device itself. */
@@ -197,29 +215,61 @@ situ_status situ_device_abandon(situ_device device) {
 
 /* ---- events --------------------------------------------------------------------------------- */
 
+/* Of devices whose work is done when a call returns. */
+static const char complete;
+
 /* Returns the backend of a device that takes events; NULL after recording an error. */
-static const situ_backend *backend_of_events(const char *op, situ_device *device) {
+static const situ_backend *backend_of_events(const char *op, situ_device *device, const void *event) {
   char name[SITU_DEVICE_NAME_MAX];
+  if (!event) return situ__null(op, "event"), NULL;
   if (!situ__device_resolve(op, *device, device) || situ__device_usable(op, *device) != SITU_OK) return NULL;
   const situ_backend *backend = situ__backend(*device);
-  if (backend->wait_event) return backend;
-  return situ__fail(SITU_E_UNSUPPORTED, op, "%s has no events of the program", situ_device_name(*device, name)), NULL;
+  if (backend->wait_event || (backend->host_memory && event == &complete)) return backend;
+  if (backend->host_memory)
+    return situ__fail(SITU_E_ARG, op, "event is not one of %s; record it with situ_device_record_event",
+                      situ_device_name(*device, name)),
+           NULL;
+  return situ__fail(SITU_E_UNSUPPORTED, op, "%s has no events", situ_device_name(*device, name)), NULL;
+}
+
+static situ_status end_event(const char *op, situ_device device, situ_status status, uint64_t before) {
+  return status == SITU_OK ? SITU_OK : situ__device_failed(op, device, status, before, "an event");
 }
 
 situ_status situ_device_wait_event(situ_device device, void *event) {
   const char *op = "device_wait_event";
-  if (!event) return situ__null(op, "event");
-  const situ_backend *backend = backend_of_events(op, &device);
+  const situ_backend *backend = backend_of_events(op, &device, event);
+  if (!backend) return situ_error();
   const uint64_t before = situ__error_count();
-  const situ_status status = backend ? backend->wait_event(device.index, event) : situ_error();
-  return status == SITU_OK || !backend ? status : situ__device_failed(op, device, status, before, "waiting");
+  return backend->wait_event ? end_event(op, device, backend->wait_event(device.index, event), before) : SITU_OK;
 }
 
 situ_status situ_device_record_event(situ_device device, void **event) {
   const char *op = "device_record_event";
   if (!event) return situ__null(op, "event");
-  const situ_backend *backend = backend_of_events(op, &device);
+  const situ_backend *backend = backend_of_events(op, &device, &complete);
+  if (!backend) return situ_error();
   const uint64_t before = situ__error_count();
-  const situ_status status = backend ? backend->record_event(device.index, event) : situ_error();
-  return status == SITU_OK || !backend ? status : situ__device_failed(op, device, status, before, "recording");
+  if (backend->record_event) return end_event(op, device, backend->record_event(device.index, event), before);
+  *event = (void *)(uintptr_t)&complete;
+  return SITU_OK;
+}
+
+situ_status situ_device_query_event(situ_device device, void *event, bool *done) {
+  const char *op = "device_query_event";
+  if (!done) return situ__null(op, "done");
+  const situ_backend *backend = backend_of_events(op, &device, event);
+  if (!backend) return situ_error();
+  const uint64_t before = situ__error_count();
+  if (backend->query_event) return end_event(op, device, backend->query_event(device.index, event, done), before);
+  *done = true;
+  return SITU_OK;
+}
+
+situ_status situ_device_release_event(situ_device device, void *event) {
+  const char *op = "device_release_event";
+  const situ_backend *backend = backend_of_events(op, &device, event);
+  if (!backend) return situ_error();
+  const uint64_t before = situ__error_count();
+  return backend->release_event ? end_event(op, device, backend->release_event(device.index, event), before) : SITU_OK;
 }

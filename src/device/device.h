@@ -81,13 +81,15 @@ const situ_backend *situ__module_open(const char *name, situ_device_kind kind, c
 /* Returns a storage of `bytes` on a device, with one owner; NULL after recording an error of op (NOMEM with sizes,
    LOST, ...). Its memory comes from the caching allocator. data is NULL on meta and for 0 bytes. */
 situ_storage *situ__storage_new(const char *op, situ_device device, size_t bytes);
+/* Records that the host has mapped the storage (situ_data_map). */
+situ_status situ__refuse_held(const char *op, situ_storage *storage) SITU_COLD;
 /* Returns a storage on the program's memory: of the host, or what the device's backend has borrowed. On failure gives
    it back, calls release and returns NULL. */
 situ_storage *situ__storage_foreign(const char *op, situ_device device, void *data, size_t bytes,
                                     void (*release)(void *), void *payload);
 /* Flags of storages whose memory is neither read nor written: they have none of their own, or values are on the way
    (launch/arrive.c). */
-enum { SITU__STORAGE_NOWHERE = SITU_STORAGE_SAMPLE | SITU_STORAGE_AWAY | SITU_STORAGE_PENDING };
+enum { SITU__STORAGE_NOWHERE = SITU_STORAGE_SAMPLE | SITU_STORAGE_AWAY | SITU_STORAGE_PENDING | SITU_STORAGE_HELD };
 /* Frees the storage's memory, which is elsewhere as `where` says; and gives it memory again, that of `source`, whose
    values are away then. Owners, version and links stay. Neither can fail. */
 void situ__storage_leave(situ_storage *storage, const char *where);

@@ -170,6 +170,13 @@ void situ__storage_return(situ_storage *storage, situ_storage *source) {
   source->flags = SITU_STORAGE_AWAY | SITU_STORAGE_UNWRITTEN;
 }
 
+situ_status situ__refuse_held(const char *op, situ_storage *storage) {
+  situ__described d = { "an operand", "" };
+  situ__device_up.describe_storage(storage, &d);
+  return situ__fail(SITU_E_STATE, op, "%s%s is mapped by the host; end that first (situ_data_release)", d.what,
+                    d.where);
+}
+
 /* Flags of storages whose memory is not a block of their own, or whose end is reported. */
 enum { NOT_PLAIN = SITU_STORAGE_FOREIGN | SITU_STORAGE_SLICE | SITU_STORAGE_SAMPLE | SITU_STORAGE_VOID };
 

@@ -43,8 +43,10 @@ situ_tensor *situ_from_host(const void *data, size_t bytes, situ_shape shape, co
   const char *op = "from_host";
   situ_dtype dtype = options && options->dtype ? options->dtype : SITU_F32;
   situ_device device;
+  const bool pinned = options && options->pinned.kind;
   if (!situ__device_resolve(op, options ? options->device : (situ_device){ 0 }, &device)) return NULL;
-  situ_tensor *t = situ__tensor_new(op, &shape, dtype, device);
+  situ_tensor *t = pinned ? situ__tensor_pinned(op, &shape, dtype, options->device, options->pinned)
+                          : situ__tensor_new(op, &shape, dtype, device);
   if (!t || !check_size(op, &t->view, bytes)) return NULL;
   if (bytes && !data) return situ__fail(SITU_E_ARG, op, "data is NULL"), NULL;
   if (device.kind == SITU_META) situ__recipe_lose(t->view.storage);
@@ -140,8 +142,7 @@ void situ__describe_storage(situ_storage *storage, situ__described *to) {
   (void)snprintf(to->where, sizeof to->where, "%s%s", *site ? " at " : "", site);
 }
 
-/* Returns false after recording an error if t has no values to read. */
-static bool check_written(const char *op, const situ_tensor *t) {
+bool situ__check_written(const char *op, const situ_tensor *t) {
   if (!has_memory(op, t)) return false;
   if (t->view.numel == 0 || !(__atomic_load_n(&t->view.storage->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN))
     return true;
@@ -157,7 +158,7 @@ bool situ_has_values(const situ_tensor *t) {
 }
 
 static situ_status read_values(const char *op, situ_tensor *t, void *data, size_t bytes) {
-  if (!check_written(op, t)) return situ_error();
+  if (!situ__check_written(op, t)) return situ_error();
   if (bytes == 0) return SITU_OK;
   if (!data) return situ__fail(SITU_E_ARG, op, "data is NULL");
   if (t->view.contiguous)
@@ -199,7 +200,7 @@ situ_status situ_checksum(situ_tensor *t, uint32_t *out) {
   const char *op = "checksum";
   if (!situ__need(op, "input", t)) return situ_error();
   if (!out) return situ__null(op, "out");
-  if (!check_written(op, t)) return situ_error();
+  if (!situ__check_written(op, t)) return situ_error();
   if (t->view.numel == 0) return *out = 0, SITU_OK;
   const size_t item = situ_dtype_size((situ_dtype)t->view.dtype), bytes = (size_t)t->view.numel * item;
   situ_scope s;
@@ -211,8 +212,7 @@ situ_status situ_checksum(situ_tensor *t, uint32_t *out) {
   return status;
 }
 
-/* Returns false after recording an error if autograd would not see that the host writes t. */
-static bool may_write(const char *op, const situ_tensor *t) {
+bool situ__may_write(const char *op, const situ_tensor *t) {
   if (!situ__recording() || !(t->requires_grad || (t->base && t->base->requires_grad))) return true;
   return situ__fail(SITU_E_STATE, op, "%s is written in place; do it in a no_grad scope",
                     t->node ? "the result of a recorded call, whose history would no longer be that of its values,"
@@ -225,7 +225,7 @@ situ_status situ_copy_from_host(situ_tensor *t, const void *data, size_t bytes) 
   if (!situ__need(op, "input", t) || !check_size(op, &t->view, bytes) || !has_memory(op, t)) return situ_error();
   if (bytes == 0) return SITU_OK;
   if (!data) return situ__fail(SITU_E_ARG, op, "data is NULL");
-  if (!may_write(op, t)) return situ_error();
+  if (!situ__may_write(op, t)) return situ_error();
   if (situ__desc_overlaps(&t->view)) return situ__fail(SITU_E_ALIAS, op, "elements of the tensor share memory");
   situ_device device = t->view.storage->device;
   size_t item = situ_dtype_size((situ_dtype)t->view.dtype);
@@ -258,7 +258,7 @@ static situ_status read_element(const char *op, situ_tensor *t, situ_dtype as, v
     *(double *)out = (double)value;
     return read;
   }
-  if (!check_written(op, t)) return situ_error();
+  if (!situ__check_written(op, t)) return situ_error();
   situ_scope s;
   situ_scope_begin_no_grad(&s);
   situ_shape shape = situ__shape(&t->view);
@@ -330,24 +330,40 @@ void *situ_data_ptr(situ_tensor *t) {
   return first;
 }
 
-void *situ_data_lease(situ_tensor *t, situ_dtype dtype, situ_lease_access access) {
-  const char *op = "data_lease";
+/* The address of t's first element: its own, or on a device that of a mapping, which the lease keeps. */
+static void *lease_values(const char *op, situ_tensor *t, situ_dtype dtype, situ_lease_access access, bool maps) {
   const bool writes = access == SITU_LEASE_READ_WRITE;
-  void *first;
+  void *first = NULL;
   if (!situ__need(op, "input", t)) return NULL;
+  maps = maps && t->view.storage->device.kind != SITU_CPU;
   if ((unsigned)access > SITU_LEASE_READ_WRITE)
     return situ__fail(SITU_E_ARG, op, "%d is not a situ_lease_access", (int)access), NULL;
   if (dtype != (situ_dtype)t->view.dtype)
     return situ__fail(SITU_E_DTYPE, op, "the tensor is %s, not %s; lease it as that, or a copy (situ_to_dtype)",
                       situ_dtype_name((situ_dtype)t->view.dtype), situ_dtype_name(dtype)),
            NULL;
-  if (!situ__host_address(op, t, &first) || !(writes ? may_write(op, t) : check_written(op, t))) return NULL;
+  if (maps && situ__is_dry()) return situ__dry_blind(op), NULL;
+  if (!maps && !situ__host_address(op, t, &first)) return NULL;
+  if (!(writes ? situ__may_write(op, t) : situ__check_written(op, t)) || (maps && !has_memory(op, t))) return NULL;
   situ_storage *s = t->view.storage;
   if (writes && s->flags & SITU_STORAGE_READ_ONLY) return (void)situ__refuse_read_only(op, s), NULL;
   const bool scoped = situ__scope_is_any();
   situ_tensor *lease =
       situ__lease_new(op, t, SITU__LEASE_HOST | (writes ? SITU__LEASE_WRITES : 0) | (scoped ? SITU__LEASE_SCOPED : 0));
+  if (lease && maps && t->view.numel && !(first = situ__map_lease(op, t, lease, writes))) {
+    lease->node_result = SITU__LEASE_HOST; /* nothing was written */
+    situ_release(lease);
+    return NULL;
+  }
   if (!situ__scope_own(op, lease)) return NULL;
   if (writes) situ__storage_wrote(s);
   return first;
+}
+
+void *situ_data_lease(situ_tensor *t, situ_dtype dtype, situ_lease_access access) {
+  return lease_values("data_lease", t, dtype, access, false);
+}
+
+void *situ_data_map(situ_tensor *t, situ_dtype dtype, situ_lease_access access) {
+  return lease_values("data_map", t, dtype, access, true);
 }

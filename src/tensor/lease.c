@@ -73,6 +73,7 @@ situ_status situ_data_release(situ_tensor *t) {
         SITU_E_STATE, op,
         "no lease of the tensor is held: it has ended, with its scope too, or belongs to a scope of another "
         "thread");
+  const uint64_t before = situ__error_count();
   situ_release(lease);
-  return SITU_OK;
+  return situ__error_count() == before ? SITU_OK : situ_error();
 }

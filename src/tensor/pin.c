@@ -44,22 +44,36 @@ static situ_tensor *make_pinned(const char *op, situ_device device, const situ_s
   return situ__foreign_tensor(op, &v, NULL);
 }
 
+situ_tensor *situ__tensor_pinned(const char *op, const situ_shape *shape, situ_dtype dtype, situ_device at,
+                                 situ_device device) {
+  const situ_device host = { SITU_CPU, 0 };
+  char name[SITU_DEVICE_NAME_MAX];
+  int64_t numel;
+  if (at.kind && at.kind != SITU_CPU)
+    return situ__fail(SITU_E_DEVICE, op, "pinned memory is the host's, and options->device is %s; set it to cpu",
+                      situ_device_name(at, name)),
+           NULL;
+  if (!situ__device_resolve(op, device, &device) || !situ_shape_numel(op, shape, &numel)) return NULL;
+  if (situ__is_dry() || !numel || !has_pinned(device)) return situ__tensor_new(op, shape, dtype, host);
+  return situ__device_usable(op, device) == SITU_OK ? make_pinned(op, device, shape, dtype) : NULL;
+}
+
 situ_tensor *situ_pin_memory(situ_tensor *input, situ_device device) {
   SITU__MADE_OF_OPS("pin_memory");
   const char *op = "pin_memory";
   if (!situ__need(op, "input", input) || !situ__device_resolve(op, device, &device)) return NULL;
   if (situ__is_dry()) return situ__dry_blind(op), NULL;
-  if (situ__device_usable(op, device) != SITU_OK) return NULL;
   const situ_shape shape = situ__shape(&input->view);
-  const situ_dtype dtype = (situ_dtype)input->view.dtype;
-  const size_t bytes = (size_t)input->view.numel * situ_dtype_size(dtype);
-  situ_tensor *t = bytes && has_pinned(device) ? make_pinned(op, device, &shape, dtype)
-                                               : situ__tensor_new(op, &shape, dtype, (situ_device){ SITU_CPU, 0 });
+  situ_tensor *t = situ__tensor_pinned(op, &shape, (situ_dtype)input->view.dtype, (situ_device){ 0 }, device);
+  if (!t) return NULL;
   const situ_block_type blocks = situ_block_type_of(input);
-  if (t && blocks && situ_set_block_type(t, blocks) != SITU_OK) return NULL;
-  if (!t || !bytes || !situ_has_values(input)) return t;
-  if (situ_copy_to_host(input, t->view.storage->data, bytes) != SITU_OK) return NULL;
-  situ__storage_wrote(t->view.storage);
+  const size_t bytes = (size_t)input->view.numel * situ_dtype_size((situ_dtype)input->view.dtype);
+  if ((blocks && situ_set_block_type(t, blocks) != SITU_OK) ||
+      (bytes && situ_has_values(input) && situ_copy_to_host(input, t->view.storage->data, bytes) != SITU_OK)) {
+    if (!situ__scope_is_any()) situ_release(t); /* else the scope has it */
+    return NULL;
+  }
+  if (bytes && situ_has_values(input)) situ__storage_wrote(t->view.storage);
   return t;
 }
 

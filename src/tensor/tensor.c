@@ -212,9 +212,10 @@ situ_tensor *situ_retain(situ_tensor *tensor) {
 void situ_release(situ_tensor *tensor) {
   if (!tensor || !situ__need("release", "tensor", tensor)) return;
   if (!situ__refs_drop(&tensor->refs)) return;
-  delist(tensor); /* first, because readers of the list expect complete tensors */
-  if ((uintptr_t)tensor->node | (uintptr_t)tensor->meta | (uintptr_t)tensor->base)
-    situ__tensor_up.release_history(tensor);
+  const bool more = (uintptr_t)tensor->node | (uintptr_t)tensor->meta | (uintptr_t)tensor->base;
+  if (more && situ__is_lease(tensor)) situ__map_ended(tensor);
+  delist(tensor); /* before its history, because readers of the list expect complete tensors */
+  if (more) situ__tensor_up.release_history(tensor);
   quarantine_tensor(tensor);
 }
 

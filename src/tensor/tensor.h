@@ -50,6 +50,10 @@ bool situ__apart(const char *op, const char *names, situ_tensor *const *in, int 
 /* ---- creating tensors (tensor.c): the innermost scope owns the result's single reference ---- */
 /* A row-major tensor with its own storage. */
 situ_tensor *situ__tensor_new(const char *op, const situ_shape *shape, situ_dtype dtype, situ_device device);
+/* The same in host memory that `device` copies directly, or in ordinary memory where it has none; at: the device that
+   the caller has stated, which must be cpu or none (pin.c). */
+situ_tensor *situ__tensor_pinned(const char *op, const situ_shape *shape, situ_dtype dtype, situ_device at,
+                                 situ_device device);
 /* A tensor with its own storage, with v's device, sizes and strides; v must be dense. */
 situ_tensor *situ__tensor_like(const char *op, const situ_view_desc *v, situ_dtype dtype);
 /* The same, but the caller owns the reference instead of a scope. */
@@ -75,7 +79,11 @@ void situ__handles_end(situ_storage *storage);
 /* Returns true if two elements of v may share memory. */
 bool situ__desc_overlaps(const situ_view_desc *v);
 
-/* ---- memory that others use too (host.c, lease.c) ---- */
+/* ---- memory that others use too (host.c, lease.c, map.c) ---- */
+/* Returns false after recording that t has no values to read. */
+bool situ__check_written(const char *op, const situ_tensor *t);
+/* Returns false after recording that autograd would not see that the host writes t. */
+bool situ__may_write(const char *op, const situ_tensor *t);
 /* Address of the first element, NULL without elements. Returns false after recording that the host cannot have it. */
 bool situ__host_address(const char *op, const situ_tensor *t, void **first);
 /* The host may write the values from now on, uncounted. */
@@ -93,6 +101,10 @@ static inline bool situ__is_lease(const situ_tensor *t) { return t->node_result 
 situ_tensor *situ__lease_new(const char *op, const situ_tensor *t, int32_t kind);
 /* For situ_release, with the lock of the storage's handles: this lease has gone from them. */
 void situ__lease_ended(const situ_tensor *lease);
+/* Maps t's memory for a lease of t; returns the address of the first element, NULL after recording an error. */
+void *situ__map_lease(const char *op, situ_tensor *t, situ_tensor *lease, bool write);
+/* For situ_release, before the lease goes: what the host has written is on the device. Records errors. */
+void situ__map_ended(const situ_tensor *lease);
 /* Records which line has leased a storage whose memory was to change. */
 situ_status situ__refuse_leased(const char *op, situ_storage *storage) SITU_COLD;
 static inline bool situ__is_leased(const situ_storage *storage) {

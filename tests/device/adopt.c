@@ -102,8 +102,10 @@ static void wrong_handles_are_refused(void **state) {
   assert_int_equal(situ_device_adopt(&odd, &out), SITU_E_ARG);
   expect_error(SITU_E_ARG, "device_adopt", "foreign->kind is 0");
   assert_true(out.kind == SITU_META && out.index == 7);
-  assert_int_equal(situ_device_wait_event(situ_dev("cpu"), memory), SITU_E_UNSUPPORTED);
-  expect_error(SITU_E_UNSUPPORTED, "device_wait_event", "cpu has no events of the program");
+  assert_int_equal(situ_device_wait_event(situ_dev("cpu"), memory), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "device_wait_event", "event is not one of cpu");
+  assert_int_equal(situ_device_wait_event(situ_dev("sim:0"), memory), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "device_wait_event", "event is not one of sim");
 }
 
 int main(void) {

@@ -135,6 +135,21 @@ static void what_has_arrived_outlives_its_device(void **state) {
   expect_ok(situ_sim_reset(there().index));
 }
 
+/* placement: F1 */
+static void between_devices_of_one_interface(void **state) {
+  (void)state;
+  const situ_device other = { there().kind, 1 };
+  if (!situ_device_is_available(other)) skip();
+  for (int k = 0; k < 4; k++) {
+    situ_tensor *x = made(k);
+    assert_non_null(situ_add_scalar_(x, 1));
+    situ_tensor *y = situ_to_non_blocking(x, other), *z = situ_to_non_blocking(situ_add_scalar(y, 1), there());
+    assert_non_null(situ_fill_(x, -1)); /* behind the copy */
+    expect_on(y, other);
+    assert_true(by_item(z) == k + 3 && by_item(y) == k + 2 && by_item(x) == -1);
+  }
+}
+
 static void gradients_and_strides(void **state) {
   (void)state;
   const situ_options o = { .device = there(), .requires_grad = true };
@@ -169,6 +184,7 @@ int main(void) {
     PAIR_TEST(a_source_may_go),
     PAIR_TEST(a_failure_is_told_where_values_are_asked_for),
     PAIR_TEST(what_has_arrived_outlives_its_device),
+    PAIR_TEST(between_devices_of_one_interface),
     PAIR_TEST(gradients_and_strides),
     PAIR_TEST(several_threads),
   };

@@ -171,7 +171,8 @@ SITU_API SITU_CHECKED situ_tensor *situ_to(situ_tensor *input, situ_device devic
 /** x.to(device, non_blocking=True): the copy is queued, and the call returns. input may be written, moved or freed at
     once, by the program too. A result on the host is waited for by the first call that uses it (an op, situ_item,
     situ_data_ptr, a lease, a move), so that it cannot be read early, and so is reported what failed on the way; a
-    result on a device is used in the order of its queue. Between two devices, and on cuda, it is situ_to. */
+    result on a device is used in the order of its queue. Between devices of two kinds, and of CUDA's that cannot reach
+    each other's memory, it is situ_to. */
 SITU_API SITU_CHECKED situ_tensor *situ_to_non_blocking(situ_tensor *input, situ_device device);
 /** A copy in another dtype, with input's order of strides; input itself if it has it already. */
 SITU_API SITU_CHECKED situ_tensor *situ_to_dtype(situ_tensor *input, situ_dtype dtype);

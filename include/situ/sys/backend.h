@@ -12,7 +12,7 @@ SITU_BEGIN
 
 /** A fingerprint of the interface, which changes with every declaration that a module is compiled with: a module with
     another one is refused. tools/check_abi says when it must change, and writes it with --write. */
-#define SITU_BACKEND_ABI 0xbae180dcu
+#define SITU_BACKEND_ABI 0xb16dd0dau
 
 /** Memory on a device, shared by all tensors on it. A move changes `data` and `device` here, and so moves every view,
     alias and handle. */
@@ -41,9 +41,11 @@ enum {
   SITU_STORAGE_SLICE = 4u,     /**< part of the memory of another storage, `payload`, to which it has a reference */
   SITU_STORAGE_FOREIGN = 2u,   /**< memory of the caller: release, if not NULL, is called instead of free */
   SITU_STORAGE_SAMPLE = 8u,    /**< in situ_func_vmap: one sample of memory that `payload` knows; no memory itself */
-  SITU_STORAGE_PENDING = 1u << 18, /**< a copy into it is queued (situ_to_non_blocking): the next use waits */
-  SITU_STORAGE_AWAY = 16u,         /**< no memory now (situ_release_memory): `payload` says where the values are */
-  SITU_STORAGE_BLOCKS = 0xff00u    /**< its bytes are quantised blocks: a situ_block_type, 8 bits to the left */
+  SITU_STORAGE_PENDING = 1u << 18,   /**< a copy into it is queued (situ_to_non_blocking): the next use waits */
+  SITU_STORAGE_HELD = 1u << 21,      /**< the host has mapped it and writes (situ_data_map): nothing else uses it */
+  SITU_STORAGE_HELD_READ = 1u << 22, /**< the host has mapped it and reads: nothing else writes */
+  SITU_STORAGE_AWAY = 16u,           /**< no memory now (situ_release_memory): `payload` says where the values are */
+  SITU_STORAGE_BLOCKS = 0xff00u      /**< its bytes are quantised blocks: a situ_block_type, 8 bits to the left */
 };
 
 /** One operand of a kernel: a strided view of a storage. Strides and offset are in elements; strides may be 0
@@ -526,6 +528,8 @@ typedef struct situ_backend {
   void (*unpin)(int index, void *host, void *handle);
   /** Optional. Copies between two devices of this backend; without it, copies are staged through the host. */
   situ_status (*copy_peer)(int to, void *dst, size_t dst_at, int from, const void *src, size_t src_at, size_t bytes);
+  /** Optional. copy_peer that waits for neither queue, where copy_peer may; without it copy_peer is used. */
+  situ_status (*send_peer)(int to, void *dst, size_t dst_at, int from, const void *src, size_t src_at, size_t bytes);
 
   /* Devices and memory of the program (situ/interop.h): all four or none. Each records what is wrong. */
   /** Makes device `index` of the program's context and queue, which it retains. index: one that was given back, or the
@@ -539,9 +543,22 @@ typedef struct situ_backend {
   situ_status (*borrow)(int index, void *handle, size_t bytes, void **data, bool *read_only);
   void (*give_back)(int index, void *data); /**< queued work may still use it */
 
-  /** Optional, both or none: events of the program (situ/interop.h). Neither waits. */
+  /** Optional: makes device `index`, as adopt does, of a further queue in the context of device `from`. */
+  situ_status (*open_queue)(int from, int index);
+
+  /** Optional, all four or none: events (situ/interop.h). None waits. */
   situ_status (*wait_event)(int index, void *event); /**< work that is queued from now on runs after it */
   situ_status (*record_event)(int index, void **event);
+  situ_status (*query_event)(int index, void *event, bool *done);
+  situ_status (*release_event)(int index, void *event);
+  /** Optional: copies a whole image of the driver's to memory of the device, or back, without a wait. shape: height,
+      width, channels. Records what is wrong with the image. */
+  situ_status (*copy_image)(int index, void *image, const int64_t shape[3], situ_dtype dtype, void *data, size_t at,
+                            bool to_image);
+  /** Optional, both or none: an address of the host for bytes of the device's memory, until unmap, behind all queued
+      work; without them they are copied. With `write` the bytes are written back by unmap. */
+  situ_status (*map)(int index, void *data, size_t at, size_t bytes, bool write, void **host);
+  situ_status (*unmap)(int index, void *data, void *host);
   /** Optional: for DLPack. Sets *number to the driver's number of the device. Work that is queued in `queue` (another
       one of the driver's) from now on runs after what is queued on the device; NULL: no queue is ordered. Does not
       wait. */

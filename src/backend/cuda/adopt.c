@@ -4,13 +4,25 @@
 
 #include "backend/cuda/cuda.h"
 
-static const char *const adopting = "device_adopt", *const borrowing = "from_memory",
-                         *const waiting = "device_wait_event", *const recording = "device_record_event";
+static const char *const adopting = "device_adopt", *const opening = "device_open_queue",
+                         *const borrowing = "from_memory", *const waiting = "device_wait_event",
+                         *const recording = "device_record_event", *const asking = "device_query_event";
 
 /* Clears the error, so that the program's own calls do not get it. */
 static const char *name_of(cudaError_t error) {
   (void)situ__cuda.GetLastError();
   return situ__cuda.GetErrorName(error);
+}
+
+/* A function of the driver's, of which the runtime knows where it is; NULL: there is none. */
+static void *find_driver(const char *name) {
+  void *found = NULL;
+  enum cudaDriverEntryPointQueryResult result;
+  const cudaError_t error =
+      situ__cuda.GetDriverEntryPointByVersion(name, &found, CUDART_VERSION, cudaEnableDefault, &result);
+  if (error == cudaSuccess) return found;
+  (void)situ__cuda.GetLastError();
+  return NULL;
 }
 
 /* ---- adopting ------------------------------------------------------------------------------- */
@@ -42,12 +54,6 @@ static situ_status check_handles(const situ_foreign *f, int *ordinal) {
   (void)situ__cuda_count(&reason);
   if (!situ__cuda_ordinals())
     return situ__host->fail(SITU_E_UNSUPPORTED, adopting, "there is no CUDA device: %s", reason);
-  if (f->context)
-    return situ__host->fail(
-        SITU_E_ARG, adopting,
-        "foreign->context is %p, and situ works in a device's primary context, which CUDA's runtime "
-        "uses; set it to NULL",
-        f->context);
   if (f->queue == cudaStreamPerThread)
     return situ__host->fail(SITU_E_ARG, adopting,
                             "foreign->queue is cudaStreamPerThread, another stream in each thread; make one with "
@@ -55,9 +61,32 @@ static situ_status check_handles(const situ_foreign *f, int *ordinal) {
   return find_ordinal(f, ordinal);
 }
 
+/* The primary context of a device; NULL: the driver does not say. */
+static void *primary_context(int ordinal) {
+  int (*retain)(void **context, int device) = NULL, (*release)(int device) = NULL;
+  void *context = NULL,
+       *found[] = { find_driver("cuDevicePrimaryCtxRetain"), find_driver("cuDevicePrimaryCtxRelease") };
+  memcpy(&retain, &found[0], sizeof retain);
+  memcpy(&release, &found[1], sizeof release);
+  if (!retain || !release || retain(&context, ordinal)) return NULL;
+  (void)release(ordinal); /* the runtime has it, and keeps it */
+  return context;
+}
+
+/* The runtime works in a device's primary context, and knows no stream and no memory of another one. */
+static situ_status check_context(const situ_foreign *f, int ordinal) {
+  void *const primary = f->context ? primary_context(ordinal) : NULL;
+  if (f->context == primary) return SITU_OK;
+  return situ__host->fail(SITU_E_ARG, adopting,
+                          "foreign->context is %p, and situ works in the primary context of CUDA's device %d, which is "
+                          "%p; make stream and memory there (cudaSetDevice, cuDevicePrimaryCtxRetain)",
+                          f->context, ordinal, primary);
+}
+
 situ_status situ__cuda_adopt(int index, const situ_foreign *foreign) {
   int ordinal = 0;
   situ_status status = check_handles(foreign, &ordinal);
+  if (status == SITU_OK) status = check_context(foreign, ordinal);
   if (status != SITU_OK) return status;
   situ__cuda_device *d = situ__cuda_adopting(index, adopting, ordinal, foreign, &status);
   if (!d) return status;
@@ -75,6 +104,23 @@ situ_status situ__cuda_adopt(int index, const situ_foreign *foreign) {
   return situ__cuda_leave(d, SITU_OK);
 }
 
+situ_status situ__cuda_open_queue(int from, int index) {
+  situ_status status;
+  situ__cuda_device *d = situ__cuda_enter(from, opening, &status);
+  if (!d) return status;
+  cudaStream_t stream = NULL;
+  int ordinal = d->ordinal;
+  const cudaError_t error = situ__cuda.StreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  if (error != cudaSuccess) status = situ__cuda_fail(d, opening, "cudaStreamCreateWithFlags", error);
+  if (situ__cuda_leave(d, status) != SITU_OK) return status;
+  const situ_foreign foreign = { .kind = SITU_CUDA, .queue = stream, .device = &ordinal };
+  status = situ__cuda_adopt(index, &foreign);
+  if (status != SITU_OK) return (void)situ__cuda.StreamDestroy(stream), status;
+  situ__cuda_device *made = situ__cuda_enter_to_close(index);
+  made->opened = true;
+  return situ__cuda_leave(made, SITU_OK);
+}
+
 /* ---- giving back ---------------------------------------------------------------------------- */
 
 /* Waits, as pinned memory that kernels and copies use cannot be freed behind them. */
@@ -88,6 +134,7 @@ situ_status situ__cuda_abandon(int index) {
   situ__host->free(d->kernels.made);
   d->kernels = (situ__table){ 0 };
   situ__cuda_close_stages(d);
+  situ__cuda_close_flights(d);
   situ__cuda_close(d);
   (void)situ__cuda.GetLastError();
   d->unchecked = d->lost = false;
@@ -111,13 +158,9 @@ static situ__cuda_device *enter_adopted(int index, const char *op, situ_status *
 /* Bytes from `at` to the end of its allocation; SIZE_MAX: unknown. The runtime has no such function, its driver has. */
 static size_t bytes_behind(const void *at) {
   int (*get_range)(uintptr_t * base, size_t * size, uintptr_t pointer) = NULL;
-  void *found = NULL;
-  enum cudaDriverEntryPointQueryResult result;
-  const cudaError_t error = situ__cuda.GetDriverEntryPointByVersion("cuMemGetAddressRange", &found, CUDART_VERSION,
-                                                                    cudaEnableDefault, &result);
+  void *found = find_driver("cuMemGetAddressRange");
   uintptr_t base = 0;
   size_t size = 0;
-  if (error != cudaSuccess) return (void)situ__cuda.GetLastError(), SIZE_MAX;
   memcpy(&get_range, &found, sizeof found);
   if (!get_range || get_range(&base, &size, (uintptr_t)at)) return SIZE_MAX;
   return size - ((uintptr_t)at - base);
@@ -157,21 +200,28 @@ void situ__cuda_give_back(int index, void *data) { (void)index, (void)data; }
 
 /* ---- events --------------------------------------------------------------------------------- */
 
+static situ_status end_event(situ__cuda_device *d, const char *op, const char *call, cudaError_t error) {
+  if (error == cudaSuccess) return situ__cuda_leave(d, SITU_OK);
+  if (error != cudaErrorInvalidResourceHandle) return situ__cuda_leave(d, situ__cuda_fail(d, op, call, error));
+  return situ__cuda_leave(
+      d, situ__host->fail(SITU_E_ARG, op, "event is not a cudaEvent_t (%s: %s)", call, name_of(error)));
+}
+
+/* Copies on streams of their own run after it, too. */
 situ_status situ__cuda_wait_event(int index, void *event) {
   situ_status status;
-  situ__cuda_device *d = enter_adopted(index, waiting, &status);
+  situ__cuda_device *d = situ__cuda_enter(index, waiting, &status);
   if (!d) return status;
-  const cudaError_t error = situ__cuda.StreamWaitEvent(d->stream, event, 0);
-  if (error == cudaErrorInvalidResourceHandle)
-    status =
-        situ__host->fail(SITU_E_ARG, waiting, "event is not a cudaEvent_t (cudaStreamWaitEvent: %s)", name_of(error));
-  else if (error != cudaSuccess) status = situ__cuda_fail(d, waiting, "cudaStreamWaitEvent", error);
-  return situ__cuda_leave(d, status);
+  const cudaStream_t later[] = { d->stream, d->order.in, d->order.out };
+  cudaError_t error = cudaSuccess;
+  for (int k = 0; k < (d->adopted ? 1 : 3) && error == cudaSuccess; k++)
+    error = situ__cuda.StreamWaitEvent(later[k], event, 0);
+  return end_event(d, waiting, "cudaStreamWaitEvent", error);
 }
 
 situ_status situ__cuda_record_event(int index, void **event) {
   situ_status status;
-  situ__cuda_device *d = enter_adopted(index, recording, &status);
+  situ__cuda_device *d = situ__cuda_enter(index, recording, &status);
   if (!d) return status;
   cudaEvent_t made = NULL;
   cudaError_t error = situ__cuda.EventCreateWithFlags(&made, cudaEventDisableTiming);
@@ -185,6 +235,23 @@ situ_status situ__cuda_record_event(int index, void **event) {
   status = situ__cuda_fail(d, recording, "cudaEventRecord", error);
   (void)situ__cuda.EventDestroy(made);
   return situ__cuda_leave(d, status);
+}
+
+situ_status situ__cuda_query_event(int index, void *event, bool *done) {
+  situ_status status;
+  situ__cuda_device *d = situ__cuda_enter(index, asking, &status);
+  if (!d) return status;
+  const cudaError_t error = situ__cuda.EventQuery(event);
+  *done = error != cudaErrorNotReady;
+  if (!*done) (void)situ__cuda.GetLastError();
+  return end_event(d, asking, "cudaEventQuery", *done ? error : cudaSuccess);
+}
+
+situ_status situ__cuda_release_event(int index, void *event) {
+  const char *op = "device_release_event";
+  situ_status status;
+  situ__cuda_device *d = situ__cuda_enter(index, op, &status);
+  return d ? end_event(d, op, "cudaEventDestroy", situ__cuda.EventDestroy(event)) : status;
 }
 
 situ_status situ__cuda_share(int index, void *queue, int *number) {

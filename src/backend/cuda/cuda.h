@@ -46,6 +46,9 @@ typedef struct situ__cuda_order {
   size_t count, capacity;
 } situ__cuda_order;
 
+/* A copy that does not wait (later.c). */
+typedef struct situ__cuda_flight situ__cuda_flight;
+
 typedef struct situ__cuda_device {
   situ__target target;
   situ_device_properties properties;
@@ -53,7 +56,8 @@ typedef struct situ__cuda_device {
   bool pools;           /* stream-ordered allocation is supported */
   pthread_mutex_t lock; /* guards all members below; recursive, as scratch is released inside and outside */
   bool open;
-  bool adopted;         /* the stream is the program's, and the only one */
+  bool adopted;         /* the stream is the only one, and the program's */
+  bool opened;          /* or situ's own, of situ_device_open_queue */
   situ_foreign program; /* its allocator, if it has one */
   int depth, before;    /* of an adopted device: entries of the thread that has it, whose current device was `before` */
   cudaStream_t stream;  /* all kernels and all small copies, in the order of the calls */
@@ -63,6 +67,7 @@ typedef struct situ__cuda_device {
   bool unchecked;       /* a kernel that may have written to it is queued */
   /* host-to-device copies in stream order; those on a side stream; device-to-host copies */
   situ__cuda_stage small, large, out;
+  situ__cuda_flight *flights;
   situ__cuda_order order;
   situ__table kernels;
   struct situ__lt *lt;                   /* NULL: no product was computed yet (matmul.c) */
@@ -172,6 +177,9 @@ situ_status situ__cuda_borrow(int index, void *handle, size_t bytes, void **data
 void situ__cuda_give_back(int index, void *data);
 situ_status situ__cuda_wait_event(int index, void *event);
 situ_status situ__cuda_record_event(int index, void **event);
+situ_status situ__cuda_query_event(int index, void *event, bool *done);
+situ_status situ__cuda_release_event(int index, void *event);
+situ_status situ__cuda_open_queue(int from, int index);
 situ_status situ__cuda_share(int index, void *queue, int *number);
 
 /* ---- slots of its table of targets (memory.c, launch.c) -------------------------------------- */
@@ -183,6 +191,14 @@ situ_status situ__cuda_target_launch(situ__target *target, const situ__call *cal
 /* ---- copies (copy.c, peer.c) ---------------------------------------------------------------- */
 situ_status situ__cuda_copy_in(int index, void *data, size_t at, const void *host, size_t bytes);
 situ_status situ__cuda_copy_out(int index, const void *data, size_t at, void *host, size_t bytes);
+/* The same without waiting, and pinned memory (later.c). */
+void situ__cuda_close_flights(situ__cuda_device *device); /* which are complete */
+situ_status situ__cuda_send(int index, void *data, size_t at, const void *host, size_t bytes);
+situ_status situ__cuda_fetch(int index, const void *data, size_t at, void *host, size_t bytes, void **ticket);
+bool situ__cuda_fetched(int index, const void *ticket);
+situ_status situ__cuda_fetch_end(int index, void *ticket, bool wait);
+situ_status situ__cuda_pin(int index, size_t bytes, void **host, void **handle);
+void situ__cuda_unpin(int index, void *host, void *handle);
 situ_status situ__cuda_copy_peer(int to, void *dst, size_t dst_at, int from, const void *src, size_t src_at,
                                  size_t bytes);
 situ_status situ__cuda_synchronize(int index);

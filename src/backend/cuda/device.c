@@ -189,13 +189,13 @@ void situ__cuda_close(situ__cuda_device *d) {
   if (d->fault) (void)situ__cuda.FreeHost(d->fault);
   situ__cuda_close_order(d);
   if (d->here) (void)situ__cuda.EventDestroy(d->here);
-  if (d->stream && !d->adopted) (void)situ__cuda.StreamDestroy(d->stream);
+  if (d->stream && (!d->adopted || d->opened)) (void)situ__cuda.StreamDestroy(d->stream);
   d->pool = NULL;
   d->fault = NULL;
   d->here = NULL;
   d->stream = NULL;
   d->program = (situ_foreign){ 0 };
-  d->open = d->adopted = false;
+  d->open = d->adopted = d->opened = false;
 }
 
 static situ_status open_device(situ__cuda_device *d, const char *op) {

@@ -4,8 +4,9 @@
 
 #include "backend/opencl/opencl.h"
 
-static const char *const adopting = "device_adopt", *const borrowing = "from_memory",
-                         *const waiting = "device_wait_event", *const recording = "device_record_event";
+static const char *const adopting = "device_adopt", *const opening = "device_open_queue",
+                         *const borrowing = "from_memory", *const waiting = "device_wait_event",
+                         *const recording = "device_record_event", *const asking = "device_query_event";
 
 /* ---- adopting ------------------------------------------------------------------------------- */
 
@@ -81,6 +82,20 @@ situ_status situ__cl_adopt(int index, const situ_foreign *foreign) {
   return status;
 }
 
+situ_status situ__cl_open_queue(int from, int index) {
+  situ_status status;
+  cl_int error;
+  situ__cl_device *d = situ__cl_enter(from, opening, &status);
+  if (!d) return status;
+  cl_command_queue queue = clCreateCommandQueue(d->context, d->id, 0, &error);
+  status = situ__cl_leave(d, queue ? SITU_OK : situ__cl_fail(d, opening, "clCreateCommandQueue", error, false));
+  if (!queue) return status;
+  const situ_foreign foreign = { .kind = SITU_OPENCL, .queue = queue };
+  status = situ__cl_adopt(index, &foreign); /* retains it */
+  (void)clReleaseCommandQueue(queue);
+  return status;
+}
+
 /* ---- giving back ---------------------------------------------------------------------------- */
 
 static void release_kernels(situ__table *kernels) {
@@ -113,8 +128,8 @@ situ_status situ__cl_abandon(int index) {
   return situ__cl_leave(d, status);
 }
 
-/* Enters a device of the program. NULL after recording an error: the context of another one has none of its objects. */
-static situ__cl_device *enter_adopted(int index, const char *op, situ_status *status) {
+/* The context of another device has none of the program's objects. */
+situ__cl_device *situ__cl_enter_adopted(int index, const char *op, situ_status *status) {
   situ__cl_device *d = situ__cl_enter(index, op, status);
   if (!d || d->aside) return d;
   *status = situ__cl_leave(d, SITU_E_DEVICE);
@@ -139,7 +154,7 @@ static int find_context(cl_context context) {
   return -1;
 }
 
-static situ_status refuse_context(const char *op, const char *what, int index, cl_context is, cl_context should) {
+situ_status situ__cl_refuse_context(const char *op, const char *what, int index, cl_context is, cl_context should) {
   const int other = find_context(is);
   if (other >= 0)
     return situ__host->fail(SITU_E_DEVICE, op,
@@ -171,9 +186,9 @@ static situ_status check_buffer(int index, cl_mem memory, size_t bytes, cl_conte
                             (int)error);
   if (type != CL_MEM_OBJECT_BUFFER)
     return situ__host->fail(SITU_E_ARG, borrowing,
-                            "memory->handle is an image, not a buffer; copy it to a buffer with "
-                            "clEnqueueCopyImageToBuffer");
-  if (context != should) return refuse_context(borrowing, "buffer", index, context, should);
+                            "memory->handle is an image, not a buffer; copy it into a tensor with "
+                            "situ_copy_from_image");
+  if (context != should) return situ__cl_refuse_context(borrowing, "buffer", index, context, should);
   if (size < bytes)
     return situ__host->fail(SITU_E_SHAPE, borrowing,
                             "the buffer has %zu bytes, and offset, shape and strides reach to byte %zu", size, bytes);
@@ -187,7 +202,7 @@ static situ_status check_buffer(int index, cl_mem memory, size_t bytes, cl_conte
 
 situ_status situ__cl_borrow(int index, void *handle, size_t bytes, void **data, bool *read_only) {
   situ_status status;
-  situ__cl_device *d = enter_adopted(index, borrowing, &status);
+  situ__cl_device *d = situ__cl_enter_adopted(index, borrowing, &status);
   if (!d) return status;
   const cl_context context = d->context;
   (void)situ__cl_leave(d, SITU_OK);
@@ -205,28 +220,34 @@ void situ__cl_give_back(int index, void *data) {
 
 /* ---- events --------------------------------------------------------------------------------- */
 
+/* Enters the device if the event is of its context. NULL after recording an error. */
+static situ__cl_device *enter_of_event(int index, const char *op, cl_event event, situ_status *status) {
+  situ__cl_device *d = situ__cl_enter(index, op, status);
+  if (!d) return NULL;
+  cl_context context = NULL;
+  const cl_int error = clGetEventInfo(event, CL_EVENT_CONTEXT, sizeof context, &context, NULL);
+  const cl_context should = d->context;
+  if (error == CL_SUCCESS && context == should) return d;
+  (void)situ__cl_leave(d, SITU_OK); /* find_context enters others: one lock at a time, to avoid deadlock */
+  if (error == CL_SUCCESS) *status = situ__cl_refuse_context(op, "event", index, context, should);
+  else *status = situ__host->fail(SITU_E_ARG, op, "event is not a cl_event (clGetEventInfo: %d)", (int)error);
+  return NULL;
+}
+
 situ_status situ__cl_wait_event(int index, void *event) {
   situ_status status;
-  situ__cl_device *d = enter_adopted(index, waiting, &status);
-  if (!d) return status;
-  cl_context context = NULL;
   const cl_event given = event;
-  cl_int error = clGetEventInfo(given, CL_EVENT_CONTEXT, sizeof context, &context, NULL);
-  const cl_context should = d->context;
-  if (error == CL_SUCCESS && context == should) {
-    error = clEnqueueBarrierWithWaitList(d->queue, 1, &given, NULL);
-    if (error != CL_SUCCESS) status = situ__cl_fail(d, waiting, "clEnqueueBarrierWithWaitList", error, false);
-    return situ__cl_leave(d, status);
-  }
-  (void)situ__cl_leave(d, SITU_OK); /* find_context enters others: one lock at a time, to avoid deadlock */
-  if (error == CL_SUCCESS) return refuse_context(waiting, "event", index, context, should);
-  return situ__host->fail(SITU_E_ARG, waiting, "event is not a cl_event (clGetEventInfo: %d)", (int)error);
+  situ__cl_device *d = enter_of_event(index, waiting, given, &status);
+  if (!d) return status;
+  const cl_int error = clEnqueueBarrierWithWaitList(d->queue, 1, &given, NULL);
+  if (error != CL_SUCCESS) status = situ__cl_fail(d, waiting, "clEnqueueBarrierWithWaitList", error, false);
+  return situ__cl_leave(d, status);
 }
 
 /* Flushed, as other queues may wait for it. */
 situ_status situ__cl_record_event(int index, void **event) {
   situ_status status;
-  situ__cl_device *d = enter_adopted(index, recording, &status);
+  situ__cl_device *d = situ__cl_enter(index, recording, &status);
   if (!d) return status;
   cl_event made = NULL;
   cl_int error = clEnqueueMarkerWithWaitList(d->queue, 0, NULL, &made);
@@ -237,6 +258,26 @@ situ_status situ__cl_record_event(int index, void **event) {
     status = situ__cl_fail(d, recording, "clEnqueueMarkerWithWaitList", error, false);
   }
   return situ__cl_leave(d, status);
+}
+
+situ_status situ__cl_query_event(int index, void *event, bool *done) {
+  situ_status status;
+  situ__cl_device *d = enter_of_event(index, asking, event, &status);
+  if (!d) return status;
+  cl_int state = CL_QUEUED;
+  (void)clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+  *done = state <= CL_COMPLETE; /* below: it has failed */
+  (void)situ__cl_leave(d, SITU_OK);
+  if (state >= CL_COMPLETE) return SITU_OK;
+  return situ__host->fail(SITU_E_IO, asking, "the work of the event has failed on opencl:%d (%d)", index, (int)state);
+}
+
+situ_status situ__cl_release_event(int index, void *event) {
+  situ_status status;
+  situ__cl_device *d = enter_of_event(index, "device_release_event", event, &status);
+  if (!d) return status;
+  (void)clReleaseEvent(event);
+  return situ__cl_leave(d, SITU_OK);
 }
 
 situ_status situ__cl_share(int index, void *queue, int *number) {

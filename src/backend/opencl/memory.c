@@ -5,7 +5,7 @@
 
 #include "backend/opencl/opencl.h"
 
-static const char *const copying = "copy";
+static const char *const copying = "copy", *const mapping = "data_map";
 
 enum { HUGE_PAGE = 2 << 20 };
 
@@ -198,6 +198,27 @@ void situ__cl_unpin(int index, void *host, void *handle) {
   (void)situ__cl_leave(d, SITU_OK);
 }
 
+situ_status situ__cl_map(int index, void *data, size_t at, size_t bytes, bool write, void **host) {
+  situ_status status;
+  cl_int error;
+  situ__cl_device *d = situ__cl_enter(index, mapping, &status);
+  if (!d) return status;
+  status = situ__cl_check(d);
+  if (status != SITU_OK) return situ__cl_leave(d, status);
+  *host = clEnqueueMapBuffer(d->queue, data, CL_TRUE, CL_MAP_READ | (write ? CL_MAP_WRITE : 0), at, bytes, 0, NULL,
+                             NULL, &error);
+  return situ__cl_leave(d, *host ? SITU_OK : situ__cl_fail(d, mapping, "clEnqueueMapBuffer", error, true));
+}
+
+situ_status situ__cl_unmap(int index, void *data, void *host) {
+  situ_status status;
+  situ__cl_device *d = situ__cl_enter(index, mapping, &status);
+  if (!d) return status;
+  const cl_int error = clEnqueueUnmapMemObject(d->queue, data, host, 0, NULL, NULL);
+  return situ__cl_leave(d, error == CL_SUCCESS ? SITU_OK
+                                               : situ__cl_fail(d, mapping, "clEnqueueUnmapMemObject", error, false));
+}
+
 static situ_status copy_within(int index, void *dst, size_t dst_at, const void *src, size_t src_at, size_t bytes) {
   situ_status status;
   situ__cl_device *d = situ__cl_enter(index, copying, &status);
@@ -207,11 +228,16 @@ static situ_status copy_within(int index, void *dst, size_t dst_at, const void *
                         error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, copying, "clEnqueueCopyBuffer", error, false));
 }
 
-static bool is_context_of(int index, cl_context context) {
+static cl_context context_of(int index) {
   situ__cl_device *d = situ__cl_enter_to_free(index);
-  const bool is = d->context == context;
+  const cl_context context = d->context;
   (void)situ__cl_leave(d, SITU_OK);
-  return is;
+  return context;
+}
+
+bool situ__cl_same_context(int a, int b) {
+  const cl_context context = context_of(a);
+  return context && context == context_of(b);
 }
 
 static situ_status queue_behind(int to, void *dst, size_t dst_at, const void *src, size_t src_at, size_t bytes,
@@ -246,13 +272,9 @@ static situ_status copy_beside(int to, void *dst, size_t dst_at, int from, const
 situ_status situ__cl_copy_peer(int to, void *dst, size_t dst_at, int from, const void *src, size_t src_at,
                                size_t bytes) {
   if (to == from) return copy_within(to, dst, dst_at, src, src_at, bytes);
+  if (situ__cl_same_context(to, from)) return copy_beside(to, dst, dst_at, from, src, src_at, bytes);
   situ_status status;
   situ__cl_device *source = situ__cl_enter(from, copying, &status);
-  if (!source) return status;
-  const cl_context context = source->context;
-  (void)situ__cl_leave(source, SITU_OK);
-  if (is_context_of(to, context)) return copy_beside(to, dst, dst_at, from, src, src_at, bytes);
-  source = situ__cl_enter(from, copying, &status);
   if (!source) return status;
   cl_int error = CL_SUCCESS;
   void *mapped = NULL;

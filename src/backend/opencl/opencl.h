@@ -73,6 +73,15 @@ situ_status situ__cl_borrow(int index, void *handle, size_t bytes, void **data, 
 void situ__cl_give_back(int index, void *data);
 situ_status situ__cl_wait_event(int index, void *event);
 situ_status situ__cl_record_event(int index, void **event);
+situ_status situ__cl_query_event(int index, void *event, bool *done);
+situ_status situ__cl_release_event(int index, void *event);
+situ_status situ__cl_open_queue(int from, int index);
+situ_status situ__cl_copy_image(int index, void *image, const int64_t shape[3], situ_dtype dtype, void *data, size_t at,
+                                bool to_image); /* image.c */
+/* Enters a device of the program; NULL after recording an error. */
+situ__cl_device *situ__cl_enter_adopted(int index, const char *op, situ_status *status);
+/* Records that an object is not of the context of the device. */
+situ_status situ__cl_refuse_context(const char *op, const char *what, int index, cl_context is, cl_context should);
 situ_status situ__cl_share(int index, void *queue, int *number);
 
 /* ---- slots of its table of targets (device.c, memory.c, program.c) ---------------------------- */
@@ -92,9 +101,15 @@ situ_status situ__cl_fetch(int index, const void *data, size_t at, void *host, s
 bool situ__cl_fetched(int index, const void *ticket);
 situ_status situ__cl_pin(int index, size_t bytes, void **host, void **handle);
 void situ__cl_unpin(int index, void *host, void *handle);
+situ_status situ__cl_map(int index, void *data, size_t at, size_t bytes, bool write, void **host);
+situ_status situ__cl_unmap(int index, void *data, void *host);
 situ_status situ__cl_fetch_end(int index, void *ticket, bool wait);
 situ_status situ__cl_copy_peer(int to, void *dst, size_t dst_at, int from, const void *src, size_t src_at,
                                size_t bytes);
+situ_status situ__cl_send_peer(int to, void *dst, size_t dst_at, int from, const void *src, size_t src_at,
+                               size_t bytes);
+/* Whether two devices have one context. */
+bool situ__cl_same_context(int a, int b);
 situ_status situ__cl_synchronize(int index);
 /* Copies many small storages into one, or back (pack.c). */
 situ_status situ__cl_pack(int index, const situ_work *work);

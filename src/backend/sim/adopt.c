@@ -1,6 +1,7 @@
 /* A simulated program's devices and memory, for tests of adoption without a driver.
    SPDX-License-Identifier: MIT */
 #include "backend/sim/sim.h"
+#include "base/alloc.h"
 
 situ_status situ__sim_adopt(int index, const situ_foreign *foreign) {
   const char *op = "device_adopt";
@@ -49,4 +50,67 @@ void situ__sim_give_back(int index, void *data) {
   situ__sim *sim = situ__sim_lock(index);
   situ__sim_run(sim);
   situ__sim_unlock(sim);
+}
+
+/* One more device with a queue of its own, and no memory of the program. */
+situ_status situ__sim_open_queue(int from, int index) {
+  static situ_sim_context none;
+  (void)from;
+  const situ_foreign foreign = { .kind = SITU_SIM, .context = &none, .queue = &none };
+  return situ__sim_adopt(index, &foreign);
+}
+
+/* ---- events: places in a queue, which runs when it is asked ------------------------------------ */
+
+static const char is_event; /* where a copy has the address of the host */
+
+/* The locked device of an event; NULL after recording an error. */
+static situ__sim *lock_of_event(const char *op, const situ__sim_fetch *f) {
+  if (f->host == &is_event) return situ__sim_lock(f->index);
+  return situ__fail(SITU_E_ARG, op, "event is not one of sim; record it with situ_device_record_event"), NULL;
+}
+
+/* The simulated device runs its queue up to the event now: what comes later is behind it. */
+situ_status situ__sim_wait_event(int index, void *event) {
+  (void)index;
+  situ__sim *sim = lock_of_event("device_wait_event", event);
+  if (!sim) return SITU_E_ARG;
+  situ__sim_run(sim);
+  situ__sim_unlock(sim);
+  return SITU_OK;
+}
+
+situ_status situ__sim_record_event(int index, void **event) {
+  situ__sim_fetch *f = situ__alloc(sizeof *f);
+  if (!f) return SITU_E_NOMEM;
+  *f = (situ__sim_fetch){ .host = (void *)(uintptr_t)&is_event, .index = index };
+  situ__sim *sim = situ__sim_lock(index);
+  const situ_status status = situ__sim_queue_fetch(sim, NULL, 0, 0, f);
+  situ__sim_unlock(sim);
+  if (status == SITU_OK) *event = f;
+  else situ__free(f);
+  return status;
+}
+
+/* Time passes between two questions: what was not done at the first one is at the second. */
+situ_status situ__sim_query_event(int index, void *event, bool *done) {
+  const char *op = "device_query_event";
+  const situ__sim_fetch *f = event;
+  situ__sim *sim = lock_of_event(op, f);
+  if (!sim) return SITU_E_ARG;
+  *done = f->done;
+  const bool lost = f->lost;
+  situ__sim_run(sim);
+  situ__sim_unlock(sim);
+  return lost ? situ__fail(SITU_E_IO, op, "the work of the event has failed on sim:%d", index) : SITU_OK;
+}
+
+situ_status situ__sim_release_event(int index, void *event) {
+  (void)index;
+  situ__sim *sim = lock_of_event("device_release_event", event);
+  if (!sim) return SITU_E_ARG;
+  situ__sim_run(sim); /* the queue may still have to set it */
+  situ__sim_unlock(sim);
+  situ__free(event);
+  return SITU_OK;
 }

@@ -266,6 +266,11 @@ static void open_sim(void) {
     .abandon = situ__sim_abandon,
     .borrow = situ__sim_borrow,
     .give_back = situ__sim_give_back,
+    .open_queue = situ__sim_open_queue,
+    .wait_event = situ__sim_wait_event,
+    .record_event = situ__sim_record_event,
+    .query_event = situ__sim_query_event,
+    .release_event = situ__sim_release_event,
     .synchronize = synchronize,
     .addressable = true,
   };

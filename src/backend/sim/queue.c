@@ -197,15 +197,15 @@ situ_status situ__sim_queue_copy(situ__sim *sim, void *handle, size_t at, const 
 situ_status situ__sim_queue_fetch(situ__sim *sim, const void *handle, size_t at, size_t bytes, situ__sim_fetch *fetch) {
   situ__sim_command *command = situ__alloc(sizeof *command);
   if (!command) return SITU_E_NOMEM;
-  *command =
-      (situ__sim_command){ .fetch_from = situ__sim_alias(&sim->arena, handle) + at, .fetch = fetch, .fetched = bytes };
+  *command = (situ__sim_command){ .fetch = fetch, .fetched = bytes };
+  if (handle) command->fetch_from = situ__sim_alias(&sim->arena, handle) + at;
   append(sim, command);
   return SITU_OK;
 }
 
 static void run_fetch(const situ__sim *sim, const situ__sim_command *command) {
   situ__sim_fetch *f = command->fetch;
-  if (!sim->lost) memcpy(f->host, command->fetch_from, command->fetched);
+  if (!sim->lost && command->fetched) memcpy(f->host, command->fetch_from, command->fetched);
   f->lost = sim->lost;
   f->done = true;
 }

@@ -82,6 +82,7 @@ void situ__sim_copy(void *to, const void *from, size_t bytes, bool flipped);
 /* A copy to the host that is queued: the queue sets done. */
 typedef struct situ__sim_fetch {
   void *host;
+  int index; /* of an event: the device that recorded it */
   bool done, lost;
 } situ__sim_fetch;
 situ_status situ__sim_queue_fetch(situ__sim *sim, const void *handle, size_t at, size_t bytes, situ__sim_fetch *fetch);
@@ -93,6 +94,11 @@ situ_status situ__sim_adopt(int index, const situ_foreign *foreign);
 situ_status situ__sim_abandon(int index);
 situ_status situ__sim_borrow(int index, void *handle, size_t bytes, void **data, bool *read_only);
 void situ__sim_give_back(int index, void *data);
+situ_status situ__sim_open_queue(int from, int index);
+situ_status situ__sim_wait_event(int index, void *event);
+situ_status situ__sim_record_event(int index, void **event);
+situ_status situ__sim_query_event(int index, void *event, bool *done);
+situ_status situ__sim_release_event(int index, void *event);
 
 /* ---- backend.c ---------------------------------------------------------------------------- */
 /* The locked device `index`. Returns NULL if there is none. */

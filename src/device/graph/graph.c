@@ -219,12 +219,15 @@ static SITU_COLD situ_status report_dropped(const char *op, const situ_graph *g)
                     situ_device_name(g->device, name));
 }
 
-/* Returns an error if memory of the first `count` places has changed its address or device. */
+/* Returns an error if memory of the first `count` places has changed its address or device, or the host has it
+   mapped. */
 static situ_status check_places(const char *op, const situ_graph *g, size_t count) {
   for (size_t i = 0; i < count; i++) {
     const situ__graph_place *p = &g->place[i];
     if (p->storage->data != p->data || !situ_device_equal(p->storage->device, g->device))
       return report_moved(op, g, p->storage);
+    const uint32_t held = SITU_STORAGE_HELD | (p->written ? SITU_STORAGE_HELD_READ : 0);
+    if (__atomic_load_n(&p->storage->flags, __ATOMIC_RELAXED) & held) return situ__refuse_held(op, p->storage);
   }
   return SITU_OK;
 }

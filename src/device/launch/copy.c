@@ -16,12 +16,11 @@ enum { STAGE = 4 << 20 }; /* size of the staging buffer on the host */
 static const situ_device host = { SITU_CPU, 0 };
 
 static const char *describe_reason(situ__copy_reason why) {
-  static const char *const text[] = { "copying", "reading", "moving", "copying", "copying", "fetching" };
+  static const char *const text[] = { "copying", "reading", "moving", "copying", "copying", "fetching", "copying" };
   return text[why];
 }
 
-/* Returns an error if these bytes of the storage cannot be copied. */
-static situ_status check_range(const char *op, const situ_storage *storage, size_t at, size_t bytes) {
+situ_status situ__check_range(const char *op, const situ_storage *storage, size_t at, size_t bytes) {
   char name[SITU_DEVICE_NAME_MAX];
   const situ_backend *backend = situ__backend(storage->device);
   if (!backend || backend->no_memory)
@@ -35,14 +34,13 @@ static situ_status check_range(const char *op, const situ_storage *storage, size
 }
 
 static situ_status check_target(const char *op, situ_storage *storage, size_t at, size_t bytes) {
-  if (__builtin_expect(storage->flags & SITU_STORAGE_READ_ONLY, 0)) return situ__refuse_read_only(op, storage);
-  return check_range(op, storage, at, bytes);
+  if (__builtin_expect(storage->flags & (SITU_STORAGE_READ_ONLY | SITU_STORAGE_HELD_READ), 0))
+    return situ__refuse_read_only(op, storage);
+  return situ__check_range(op, storage, at, bytes);
 }
 
-/* Records the copy in the ledger and the profile. about: the storage that is copied; written: the source is plain host
-   memory. Returns what the device reports if the profile waits for it. */
-static situ_status record_copy(const char *op, situ_device from, situ_device to, size_t bytes, situ_storage *about,
-                               size_t at, bool written, situ__copy_reason why) {
+situ_status situ__record_copy(const char *op, situ_device from, situ_device to, size_t bytes, situ_storage *about,
+                              size_t at, bool written, situ__copy_reason why) {
   const bool same_memory = situ__backend(from)->host_memory && situ__backend(to)->host_memory;
   if (same_memory) return SITU_OK;
   if (situ__ledger_recording())
@@ -89,12 +87,12 @@ situ_status situ__copy_from_host(const char *op, situ_storage *to, size_t at, co
   if (status == SITU_OK && situ__verifies()) status = situ__verify_copy(op, on_host(from), side_of(to, at), bytes, to);
   if (status != SITU_OK) return status;
   situ__storage_wrote(to);
-  return record_copy(op, host, to->device, bytes, to, at, true, why);
+  return situ__record_copy(op, host, to->device, bytes, to, at, true, why);
 }
 
 situ_status situ__copy_to_host(const char *op, situ_storage *from, size_t at, void *to, size_t bytes,
                                situ__copy_reason why) {
-  situ_status status = check_range(op, from, at, bytes);
+  situ_status status = situ__check_range(op, from, at, bytes);
   if (status != SITU_OK || bytes == 0) return status;
   if (situ__is_dry()) return situ__dry_blind(op);
   if (situ__is_profiled()) situ__profile_start();
@@ -106,7 +104,7 @@ situ_status situ__copy_to_host(const char *op, situ_storage *from, size_t at, vo
     if (status == SITU_OK) memcpy(to, into, bytes);
     situ__free(into);
   }
-  return status == SITU_OK ? record_copy(op, from->device, host, bytes, from, at, false, why) : status;
+  return status == SITU_OK ? situ__record_copy(op, from->device, host, bytes, from, at, false, why) : status;
 }
 
 /* Returns true if neither side is in host memory and no peer copy exists between the two. */
@@ -133,7 +131,7 @@ static situ_status copy_staged(const char *op, situ_storage *to, size_t to_at, c
 situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at, situ_storage *from, size_t from_at,
                                   size_t bytes, situ__copy_reason why, situ_storage *about, size_t at) {
   situ_status status = check_target(op, to, to_at, bytes);
-  if (status == SITU_OK) status = check_range(op, from, from_at, bytes);
+  if (status == SITU_OK) status = situ__check_range(op, from, from_at, bytes);
   if (status != SITU_OK || bytes == 0) return status;
   if (situ__is_dry() && is_staged(to, from)) status = copy_staged(op, to, to_at, from, from_at, bytes, why);
   if (status != SITU_OK) return status;
@@ -162,25 +160,28 @@ situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at
     status = situ__verify_copy(op, side_of(from, from_at), side_of(to, to_at), bytes, about);
   if (status != SITU_OK) return status;
   situ__storage_wrote(to);
-  return record_copy(op, from->device, to->device, bytes, about, at, false, why);
+  return situ__record_copy(op, from->device, to->device, bytes, about, at, false, why);
 }
 
 situ_status situ__copy_storage_later(const char *op, situ_storage *to, situ_storage *from, size_t from_at, size_t bytes,
                                      situ__copy_reason why, situ_storage *about, size_t at) {
   const situ_backend *target = situ__backend(to->device), *source = situ__backend(from->device);
-  const bool sends = source->host_memory && target->send, fetches = target->host_memory && source->fetch;
-  if (situ__is_dry() || situ__is_profiled() || situ__verifies() || !bytes || !(sends || fetches))
+  const bool sends = source->host_memory && target->send, fetches = target->host_memory && source->fetch,
+             crosses = source == target && target->send_peer;
+  if (situ__is_dry() || situ__is_profiled() || situ__verifies() || !bytes || !(sends || fetches || crosses))
     return situ__copy_storage_of(op, to, 0, from, from_at, bytes, why, about, at);
   situ_status status = check_target(op, to, 0, bytes);
-  if (status == SITU_OK) status = check_range(op, from, from_at, bytes);
+  if (status == SITU_OK) status = situ__check_range(op, from, from_at, bytes);
   if (status != SITU_OK) return status;
   const uint64_t before = situ__error_count();
   if (fetches) status = situ__expect_arrival(op, to, from, from_at, bytes);
+  else if (crosses)
+    status = target->send_peer(to->device.index, to->data, 0, from->device.index, from->data, from_at, bytes);
   else status = target->send(to->device.index, to->data, 0, (const char *)from->data + from_at, bytes);
   if (status != SITU_OK)
     return situ__device_failed(op, fetches ? from->device : to->device, status, before, describe_reason(why));
   situ__storage_wrote(to);
-  return record_copy(op, from->device, to->device, bytes, about, at, false, why);
+  return situ__record_copy(op, from->device, to->device, bytes, about, at, false, why);
 }
 
 situ_status situ__copy_storage(const char *op, situ_storage *to, size_t to_at, situ_storage *from, size_t from_at,

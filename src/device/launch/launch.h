@@ -35,7 +35,8 @@ situ_status situ__offers(const char *op, situ_device device, const situ_work *wo
 situ_status situ__refuse_unwritten(const char *op, situ_storage *storage) SITU_COLD;
 /* An operand of op is one sample of many, which a call of all samples does not read. */
 situ_status situ__refuse_sample(const char *op, situ_storage *storage) SITU_COLD;
-/* Records that the storage would be written, but is on memory that its owner made read-only. */
+/* Records that the storage would be written, but is on memory that its owner made read-only, or that the host has
+   mapped to read. */
 situ_status situ__refuse_read_only(const char *op, situ_storage *storage) SITU_COLD;
 
 /* ---- copies (copy.c): each is recorded in the ledger ---- */
@@ -54,6 +55,25 @@ situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at
    are used (arrive.c). `to` is new. */
 situ_status situ__copy_storage_later(const char *op, situ_storage *to, situ_storage *from, size_t from_at, size_t bytes,
                                      situ__copy_reason why, situ_storage *about, size_t at);
+/* Returns an error if these bytes of the storage cannot be copied. */
+situ_status situ__check_range(const char *op, const situ_storage *storage, size_t at, size_t bytes);
+/* Records a copy in the ledger and the profile. about: the storage that is copied; written: the source is plain host
+   memory. Returns what the device reports if the profile waits for it. */
+situ_status situ__record_copy(const char *op, situ_device from, situ_device to, size_t bytes, situ_storage *about,
+                              size_t at, bool written, situ__copy_reason why);
+
+/* ---- memory of a device for the host (map.c) ---- */
+typedef struct situ__mapped {
+  size_t at, bytes; /* of the storage */
+  bool write;       /* what the host has written comes back */
+  bool pinned;      /* the host's memory is a copy, of the backend's pin */
+  void *host, *handle;
+} situ__mapped;
+/* Sets host, for at, bytes and write. Waits for the device. */
+situ_status situ__map_memory(const char *op, situ_storage *storage, situ__mapped *mapped);
+/* Ends it, also if that fails. */
+situ_status situ__unmap_memory(const char *op, situ_storage *storage, situ__mapped *mapped);
+
 /* Waits for values that are on the way into the storage. Returns SITU_OK, also where none are; or records the error of
    a storage without memory (SITU__STORAGE_NOWHERE), or of a copy that failed. */
 situ_status situ__settle_arrival(const char *op, situ_storage *storage) SITU_COLD;

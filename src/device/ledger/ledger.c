@@ -17,7 +17,7 @@ static situ__mutex lock = SITU__MUTEX_INIT;
 static int open_ledgers; /* of all threads */
 static int for_everyone; /* those of them that record the copies of all threads */
 static situ_transfers everyone[SITU_DIRECTIONS];
-static uint64_t all_waits, all_offloads;
+static uint64_t all_waits, all_offloads, all_images;
 static situ__wait last_wait;      /* of all threads */
 static situ__transfer *ring;      /* entry n is at n % capacity; grows to KEPT, then overwrites the oldest */
 static uint64_t capacity, oldest; /* number of the oldest entry in the ring */
@@ -27,7 +27,7 @@ static uint64_t next;             /* number of the next entry */
 static SITU__THREAD_LOCAL struct {
   uint32_t depth, others; /* open ledgers; those of them that record all threads */
   situ_transfers sum[SITU_DIRECTIONS];
-  uint64_t waits, offloads;
+  uint64_t waits, offloads, images;
   situ__wait last_wait;
 } mine;
 
@@ -79,9 +79,11 @@ void situ__ledger_note(const situ__transfer *transfer, situ_storage *about) {
   t.role = situ__device_up.storage_subject(about, t.tensor, sizeof t.tensor);
   add_transfer(&mine.sum[way], t.bytes);
   mine.offloads += t.reason == SITU__COPY_OFFLOAD;
+  mine.images += t.reason == SITU__COPY_IMAGE;
   situ__mutex_lock(&lock);
   add_transfer(&everyone[way], t.bytes);
   all_offloads += t.reason == SITU__COPY_OFFLOAD;
+  all_images += t.reason == SITU__COPY_IMAGE;
   bool reserved = reserve_entry();
   if (reserved) ring[next % capacity] = t;
   next++;
@@ -111,7 +113,8 @@ static uint64_t count_of(bool of_all, const uint64_t *own, const uint64_t *all) 
 static uint64_t count_waits(bool of_all) { return count_of(of_all, &mine.waits, &all_waits); }
 
 uint64_t situ__ledger_allowed(const situ_ledger *l) {
-  return l->allow_offload ? count_of(l->all_threads, &mine.offloads, &all_offloads) - l->offloads : 0;
+  const uint64_t images = count_of(l->all_threads, &mine.images, &all_images) - l->images;
+  return l->allow_offload ? images + count_of(l->all_threads, &mine.offloads, &all_offloads) - l->offloads : images;
 }
 
 situ__wait situ__ledger_last_wait(const situ_ledger *l) {
@@ -147,6 +150,7 @@ void situ_ledger_begin_with(situ_ledger *ledger, const situ_ledger_options *opti
   ledger->allow_offload = o.allow_offload;
   ledger->waits = count_waits(o.all_threads);
   ledger->offloads = count_of(o.all_threads, &mine.offloads, &all_offloads);
+  ledger->images = count_of(o.all_threads, &mine.images, &all_images);
   ledger->open = true;
   ledger->others = mine.others;
   situ__mutex_lock(&lock);

@@ -14,7 +14,8 @@ typedef enum situ__copy_reason {
   SITU__COPY_MOVE,
   SITU__COPY_INTERNAL,
   SITU__COPY_POLICY,
-  SITU__COPY_OFFLOAD
+  SITU__COPY_OFFLOAD,
+  SITU__COPY_IMAGE /* of the device's own, on the device */
 } situ__copy_reason;
 
 typedef struct situ__transfer {

@@ -19,7 +19,8 @@ static const char *const ways[SITU_DIRECTIONS] = { "host -> device", "device -> 
 static const char *reason_of(const situ__transfer *t) {
   static const char *const text[] = {
     [SITU__COPY_USER] = "asked for",    [SITU__COPY_READ] = "read",     [SITU__COPY_MOVE] = "move",
-    [SITU__COPY_INTERNAL] = "internal", [SITU__COPY_POLICY] = "policy", [SITU__COPY_OFFLOAD] = "offload"
+    [SITU__COPY_INTERNAL] = "internal", [SITU__COPY_POLICY] = "policy", [SITU__COPY_OFFLOAD] = "offload",
+    [SITU__COPY_IMAGE] = "image"
   };
   return text[t->reason];
 }
@@ -267,7 +268,8 @@ static void add_last_wait(situ__text *text, const situ_ledger *l) {
 static void drop_allowed(look *k) {
   int64_t kept = 0;
   for (int64_t i = 0; i < k->count; i++)
-    if (!k->ledger->allow_offload || k->list[i].reason != SITU__COPY_OFFLOAD) k->list[kept++] = k->list[i];
+    if (k->list[i].reason != SITU__COPY_IMAGE && !(k->ledger->allow_offload && k->list[i].reason == SITU__COPY_OFFLOAD))
+      k->list[kept++] = k->list[i];
   k->count = kept;
 }
 

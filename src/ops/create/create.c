@@ -57,7 +57,13 @@ situ_tensor *situ__new_as(const char *op, situ_shape shape, situ_dtype dtype, co
   situ_device device = o ? o->device : (situ_device){ 0 };
   const bool rows =
       format == SITU_MEMORY_FORMAT_DEFAULT ? !input || input->view.contiguous : format == SITU_CONTIGUOUS_FORMAT;
-  if (rows) return situ_op_new(op, shape, dtype, device);
+  const bool pinned = o && o->pinned.kind;
+  if (rows && !pinned) return situ_op_new(op, shape, dtype, device);
+  if (pinned && rows) return situ__tensor_pinned(op, &shape, dtype, device, o->pinned);
+  if (pinned)
+    return situ__fail(SITU_E_ARG, op,
+                      "pinned memory is in row-major order; leave options->memory_format at its default"),
+           NULL;
   int64_t numel;
   if (!situ_shape_numel(op, &shape, &numel) || !situ__device_resolve(op, device, &device)) return NULL;
   situ_view_desc layout = { .ndim = (uint8_t)shape.ndim };
@@ -105,7 +111,7 @@ static bool like(const char *op, const situ_tensor *x, const situ_options *o, si
   *shape = situ__shape(&x->view);
   *out = o ? *o : (situ_options){ 0 };
   if (!out->dtype) out->dtype = (situ_dtype)x->view.dtype;
-  if (!out->device.kind) out->device = x->view.storage->device;
+  if (!out->device.kind && !out->pinned.kind) out->device = x->view.storage->device;
   return true;
 }
 

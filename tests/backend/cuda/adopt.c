@@ -104,13 +104,17 @@ static void events_order_streams(void **state) {
   assert_int_equal(situ_device_record_event(device, &done), SITU_OK);
   assert_int_equal(cudaStreamWaitEvent(second, done, 0), cudaSuccess);
   assert_int_equal(cudaMemcpyAsync(memory + 2, memory, 8, cudaMemcpyDeviceToDevice, second), cudaSuccess);
+  const long waits = cuda_double_state()->waits;
+  bool complete = true;
+  assert_int_equal(situ_device_query_event(device, done, &complete), SITU_OK);
+  assert_true(!complete && cuda_double_state()->waits == waits);
   assert_int_equal(cudaStreamSynchronize(second), cudaSuccess);
+  assert_int_equal(situ_device_query_event(device, done, &complete), SITU_OK);
+  assert_true(complete);
   assert_true(memory[2] == 3 && memory[3] == 3);
   assert_int_equal(cudaEventDestroy(filled), cudaSuccess);
-  assert_int_equal(cudaEventDestroy(done), cudaSuccess);
+  assert_int_equal(situ_device_release_event(device, done), SITU_OK);
   assert_int_equal(cudaStreamDestroy(second), cudaSuccess);
-  assert_int_equal(situ_device_wait_event(situ_dev("cuda:0"), memory), SITU_E_DEVICE);
-  expect_error(SITU_E_DEVICE, "device_wait_event", "cuda:0 is a device that situ has opened");
   cuda_double_state()->fail_name = "cudaStreamWaitEvent";
   cuda_double_state()->fail_error = cudaErrorInvalidResourceHandle;
   cuda_double_state()->fail_nth = 1;
@@ -154,6 +158,35 @@ static void copies_between_streams_stay_on_the_device(void **state) {
   assert_int_equal(situ_scope_end(&scope), SITU_OK);
   abandon();
   assert_int_equal(situ_device_abandon(first), SITU_OK);
+}
+
+/* Of situ's own devices, to and from pageable and pinned memory of the host, and between devices. Streams of the double
+   run nothing by themselves: what is read early would be what the memory held before. */
+/* placement: A14, F1 */
+static void copies_wait_for_nothing(void **state) {
+  (void)state;
+  const cuda_double *d = cuda_double_state();
+  enum { N = 3 << 20 }; /* more than all chunks of a copy that is staged */
+  const situ_options o = { .device = situ_dev("cuda:0") }, pinned = { .pinned = o.device };
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  const situ_device cpu = situ_dev("cpu"), second = situ_dev("cuda:1");
+  situ_tensor *host[] = { situ_full(SITU_SHAPE(N), 1, NULL), situ_full(SITU_SHAPE(N), 1, &pinned) };
+  assert_true(situ_is_pinned(host[1]) && !situ_is_pinned(host[0]));
+  assert_non_null(situ_to(situ_to(host[0], o.device), second)); /* the way between the devices is tried */
+  for (int k = 0; k < 3; k++) {
+    const long waits = d->waits;
+    situ_tensor *x = situ_to_non_blocking(host[k % 2], o.device);
+    assert_non_null(situ_fill_(host[k % 2], 7)); /* its bytes are taken */
+    situ_tensor *y = situ_to_non_blocking(situ_add_scalar(x, 1), cpu);
+    situ_tensor *z = situ_to_non_blocking(x, second), *back = situ_to_non_blocking(situ_add_scalar(z, 2), cpu);
+    assert_non_null(situ_fill_(x, -1)); /* behind the copies */
+    assert_int_equal(d->waits, waits);
+    const float want = k < 2 ? 1 : 7;
+    assert_true(((const float *)situ_data_ptr(y))[N - 1] == want + 1);
+    assert_true(((const float *)situ_data_ptr(back))[N - 1] == want + 2);
+  }
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
 }
 
 /* ---- memory ----------------------------------------------------------------------------------- */
@@ -317,10 +350,29 @@ static void refuse_handles(situ_foreign f, const char *part) {
   assert_int_equal(out.kind, SITU_CPU);
 }
 
+static void *primary_context(void) {
+  int (*retain)(void **context, int device) = NULL;
+  enum cudaDriverEntryPointQueryResult result;
+  void *found = NULL, *context = NULL;
+  assert_int_equal(cudaGetDriverEntryPointByVersion("cuDevicePrimaryCtxRetain", &found, 13000, 0, &result),
+                   cudaSuccess);
+  memcpy(&retain, &found, sizeof retain);
+  assert_int_equal(retain(&context, 0), 0);
+  return context;
+}
+
 static void wrong_handles_are_refused(void **state) {
   (void)state;
   int one = 1, many = 9;
-  refuse_handles((situ_foreign){ .queue = stream, .context = &one }, "set it to NULL");
+  char both[96];
+  void *primary = primary_context();
+  snprintf(both, sizeof both,
+           "foreign->context is %p, and situ works in the primary context of CUDA's device 0, which is %p",
+           (void *)&one, primary);
+  refuse_handles((situ_foreign){ .queue = stream, .context = &one }, both);
+  situ_foreign f = { .kind = SITU_CUDA, .queue = stream, .context = primary };
+  assert_int_equal(situ_device_adopt(&f, &device), SITU_OK);
+  abandon();
   refuse_handles((situ_foreign){ .queue = cudaStreamPerThread }, "another stream in each thread");
   refuse_handles((situ_foreign){ .queue = memory }, "is not a cudaStream_t (cudaStreamGetDevice: ");
   refuse_handles((situ_foreign){ .queue = stream, .device = &one }, "is of CUDA's device 0, and *foreign->device is 1");
@@ -477,6 +529,7 @@ int main(void) {
     TEST(events_order_streams),
     TEST(reads_wait_for_the_programs_work),
     TEST(copies_between_streams_stay_on_the_device),
+    TEST(copies_wait_for_nothing),
     TEST(memory_of_another_device_is_refused),
     TEST(pinned_memory_is_used_in_place),
     TEST(tensors_come_in_by_dlpack),

@@ -57,7 +57,8 @@ static const char no_valid_call[] =
     "situ_grad_collected situ_backward_linear situ_backward_through situ_batch_broadcast situ_batch_leading situ_batch_fold "
     "situ_batch_each situ_batch_run situ_autograd_graph_saved_tensors_hooks_end situ_autograd_queue_callback situ_take_ready_grad "
     "situ_comm_send situ_comm_receive situ_comm_refuse situ_device_adopt situ_device_abandon situ_from_memory "
-    "situ_memory_of situ_device_wait_event situ_device_record_event";
+    "situ_memory_of situ_device_wait_event situ_device_record_event situ_device_query_event situ_device_release_event "
+    "situ_device_open_queue situ_copy_from_image situ_copy_to_image";
 /* Linear algebra is refused, whatever it is given, by a device without LAPACK; but powers are products. Images are by a
    build without their library, and NCCL by other devices than CUDA's. */
 static bool is_refused(const char *function) {

@@ -288,12 +288,12 @@ static situ_optim_options optim_options_for(const char *name) {
 }
 
 static void fill_struct(api_world *w, const api_struct *s, void *at) {
-  char *bytes = at;
   (void)api_defaults(s->name, at);
 #define IS(type) (strcmp(s->name, #type) == 0)
 #define AT(type) (*(type *)at)
   for (int i = 0; i < s->count && strstr(s->name, "_options"); i++)
-    if (strcmp(s->field[i].type, "situ_device") == 0) memcpy(bytes + s->field[i].offset, &w->device, sizeof w->device);
+    if (strcmp(s->field[i].type, "situ_device") == 0 && strcmp(s->field[i].name, "pinned") != 0)
+      memcpy((char *)at + s->field[i].offset, &w->device, sizeof w->device);
   if (IS(situ_pool_options)) AT(situ_pool_options).kernel = SITU_DIMS(2);
   if (IS(situ_interpolate_options)) AT(situ_interpolate_options).size = SITU_DIMS(3);
   if (IS(situ_stft_options)) AT(situ_stft_options).hop_length = 1;
@@ -524,7 +524,7 @@ static void *object(api_world *w, const char *type, const char *name) {
     float *values = api_memory(w, 4096);
     if (api_is(name, "data")) values[0] = 1;
     if (api_is(api_name(w), "decode_image")) memcpy(values, api_png, API_PNG);
-    return api_is(name, "payload kwargs") ? NULL : values;
+    return api_is(name, "payload kwargs event") ? NULL : values; /* a driver follows any event */
   }
   if (api_is(pointee, "int int64_t size_t uint32_t double bool _Bool situ_dtype") == 0)
     fail_msg("%s: a valid %s for %s: say it in %s", w->function->name, type, name, __FILE__);

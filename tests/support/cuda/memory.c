@@ -105,7 +105,7 @@ CUDA_DOUBLE_API cudaError_t cudaPointerGetAttributes(struct cudaPointerAttribute
   return double_end(cudaSuccess);
 }
 
-/* The driver's only function. */
+/* Functions of the driver's. */
 static int get_range(uintptr_t *base, size_t *size, uintptr_t pointer) {
   BEGIN("cuMemGetAddressRange");
   bool bad;
@@ -116,15 +116,34 @@ static int get_range(uintptr_t *base, size_t *size, uintptr_t pointer) {
   return double_end(cudaSuccess);
 }
 
+static int retain_primary(void **context, int device) {
+  static char primary[CUDA_DOUBLE_DEVICES];
+  BEGIN("cuDevicePrimaryCtxRetain");
+  *context = &primary[device];
+  return double_end(cudaSuccess);
+}
+
+static int release_primary(int device) {
+  (void)device;
+  BEGIN("cuDevicePrimaryCtxRelease");
+  return double_end(cudaSuccess);
+}
+
 CUDA_DOUBLE_API cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **out, unsigned version,
                                                              unsigned long long flags,
                                                              enum cudaDriverEntryPointQueryResult *result) {
   BEGIN("cudaGetDriverEntryPointByVersion");
   (void)version, (void)flags;
-  const bool known = strcmp(symbol, "cuMemGetAddressRange") == 0;
-  int (*found)(uintptr_t *, size_t *, uintptr_t) = known ? get_range : NULL;
-  memcpy(out, &found, sizeof *out);
-  *result = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+  static const struct {
+    const char *symbol;
+    void (*function)(void);
+  } known[] = { { "cuMemGetAddressRange", (void (*)(void))get_range },
+                { "cuDevicePrimaryCtxRetain", (void (*)(void))retain_primary },
+                { "cuDevicePrimaryCtxRelease", (void (*)(void))release_primary } };
+  *out = NULL;
+  for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+    if (strcmp(symbol, known[k].symbol) == 0) memcpy(out, &known[k].function, sizeof *out);
+  *result = *out ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
   return double_end(cudaSuccess);
 }
 
