@@ -33,6 +33,7 @@ const situ__device_upcalls situ__device_up = {
   .plan = situ__plan_backend,
   .finish_arrivals = situ__finish_arrivals,
   .release_recipe = situ__recipe_release,
+  .let_go = situ__nn_free_windows,
 };
 
 const situ__tensor_upcalls situ__tensor_up = {

@@ -28,10 +28,16 @@ static situ_tensor *fresh_like(const char *op, const situ_tensor *t) {
 
 static bool has_refs(const int64_t *refs, int64_t count) { return __atomic_load_n(refs, __ATOMIC_RELAXED) == count; }
 
+/* A copy that is on the way into the storage owns it, too. */
+static bool has_tensors(const situ_storage *s, int64_t count) {
+  const int64_t refs = __atomic_load_n(&s->refs, __ATOMIC_ACQUIRE);
+  return refs == count || (refs == count + 1 && __atomic_load_n(&s->flags, __ATOMIC_RELAXED) & SITU_STORAGE_PENDING);
+}
+
 /* The base of a view may be alive only because of the view. */
 static bool is_alone(const situ_tensor *t) {
-  return has_refs(&t->refs, 1) && (t->base ? has_refs(&t->base->refs, 1) && has_refs(&t->view.storage->refs, 2)
-                                           : has_refs(&t->view.storage->refs, 1));
+  return has_refs(&t->refs, 1) &&
+         (t->base ? has_refs(&t->base->refs, 1) && has_tensors(t->view.storage, 2) : has_tensors(t->view.storage, 1));
 }
 
 bool situ__exclusive(const situ_tensor *t) { return t->view.contiguous && is_alone(t); }

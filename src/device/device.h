@@ -198,6 +198,8 @@ typedef struct situ__device_upcalls {
   const situ_backend *(*sim)(void), *(*plan)(void);
   /* Waits for copies that are on the way from a device. Returns the first failure, recorded. */
   situ_status (*finish_arrivals)(const char *op, situ_device from);
+  /* Frees memory of a device that is only kept to use other memory next. Returns whether there was any. */
+  bool (*let_go)(situ_device device);
   /* Frees what a storage on meta has recorded of its values. */
   void (*release_recipe)(struct situ_recipe *recipe);
 } situ__device_upcalls;

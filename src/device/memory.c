@@ -260,6 +260,7 @@ static situ_status allocate_or_retry(const char *op, situ__block_cache *blocks, 
   situ_status status = allocate_block(blocks, size, data);
   if (status == SITU_E_NOMEM && situ__error_count() == before) {
     bool any = blocks->device.kind == SITU_CPU && mine && empty_lists(mine, false);
+    any |= situ__device_up.let_go(blocks->device);
     if (situ__block_cache_empty(blocks) || any) status = allocate_block(blocks, size, data);
     if (status == SITU_E_NOMEM && situ__error_count() == before) status = no_memory(op, blocks->device, bytes);
   }

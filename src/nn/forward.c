@@ -111,10 +111,7 @@ static situ_tree *run_type(situ_nn_module *m, const situ_tree *inputs, const voi
   return situ__fail(SITU_E_UNSUPPORTED, "nn_forward", "%s has no forward: call its parts", type->name), NULL;
 }
 
-/* Runs the module's own code. */
-static situ_tree *run_code(situ_nn_module *m, const situ_tree *inputs, const void *kwargs) {
-  const bool fetches = m->computes_on.kind && m->children < m->count && !situ__nn_pending(m);
-  if (!m->parametrized && !fetches) return run_type(m, inputs, kwargs);
+static situ_tree *run_stand_in(situ_nn_module *m, const situ_tree *inputs, const void *kwargs) {
   situ__nn_fetched fetched = { 0 };
   situ_nn_module *stand_in = situ__nn_stand_in(m, &fetched);
   situ_tree *out = stand_in ? run_type(stand_in, inputs, kwargs) : NULL;
@@ -123,6 +120,15 @@ static situ_tree *run_code(situ_nn_module *m, const situ_tree *inputs, const voi
   if (good) return out;
   situ_tree_free(out);
   return NULL;
+}
+
+/* Runs the module's own code. */
+static situ_tree *run_code(situ_nn_module *m, const situ_tree *inputs, const void *kwargs) {
+  const bool offloaded = m->computes_on.kind, fetches = offloaded && m->children < m->count && !situ__nn_pending(m);
+  if (offloaded) situ__nn_windows_begin();
+  situ_tree *out = m->parametrized || fetches ? run_stand_in(m, inputs, kwargs) : run_type(m, inputs, kwargs);
+  if (offloaded) situ__nn_windows_end();
+  return out;
 }
 
 /* Hooks may remove themselves and others, so the next one is looked up by its number each time. */

@@ -201,6 +201,12 @@ situ_tensor *situ__nn_fetch(situ__nn_fetched *f, situ_tensor *t);
 bool situ__nn_fetch_all(situ__nn_fetched *f, const situ_nn_module *m, situ_nn_module *stand_in);
 /* Ends that: what the call has written to copies is written back. Returns false after recording an error. */
 bool situ__nn_evict(situ__nn_fetched *f);
+/* Around the call of an offloaded module, also of one without tensors: within the outermost, the copies of a call stay
+   until the next call has its own, so that these are not made in memory that is still computed with. */
+void situ__nn_windows_begin(void);
+void situ__nn_windows_end(void);
+/* Frees copies on a device that stay so. Returns whether there were any. */
+bool situ__nn_free_windows(situ_device device);
 /* Sets where m, at this depth of a tree, and its parts compute; parametrizations are computed where their parameters
    are. */
 void situ__nn_compute_on(situ_nn_module *m, situ_device device, int depth);

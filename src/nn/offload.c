@@ -8,6 +8,8 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/mutex.h"
+#include "base/thread.h"
 #include "nn/nn.h"
 #include "situ/sys/dry.h"
 #include "situ/sys/grad.h"
@@ -43,6 +45,109 @@ static situ_tensor *fetch(situ_tensor *t, situ_device device) {
          NULL;
 }
 
+/* ---- windows: the copies of a call, or of a saved value, until the next ones are made ----
+   A device with a queue for copies writes to memory when the work that used it is done. What the last call frees is
+   used by work that is queued now, so the copies for the next call would wait for it. */
+
+typedef struct window {
+  struct window *next, **link; /* all windows */
+  int64_t owners;              /* the outermost call, and each value that it has saved */
+  situ_device device;
+  situ_tensor **list;
+  int64_t count, capacity;
+} window;
+static situ__mutex lock = SITU__MUTEX_INIT;
+static window *windows;
+static SITU__THREAD_LOCAL struct {
+  window *window; /* of the outermost call; NULL: none yet */
+  int depth;
+} calls;
+
+void situ__nn_windows_begin(void) { calls.depth++; }
+
+static window *share_window(window *w) {
+  situ__mutex_lock(&lock);
+  if (w) w->owners++;
+  situ__mutex_unlock(&lock);
+  return w;
+}
+
+/* Takes what w has kept; the lock is held. */
+static window take_list(window *w) {
+  const window taken = *w;
+  w->list = NULL;
+  w->count = w->capacity = 0;
+  return taken;
+}
+
+static void free_list(window *taken) {
+  for (int64_t i = 0; i < taken->count; i++) situ_release(taken->list[i]);
+  situ__free(taken->list);
+}
+
+static void empty_window(window *w) {
+  if (!w) return;
+  situ__mutex_lock(&lock);
+  window taken = take_list(w);
+  situ__mutex_unlock(&lock);
+  free_list(&taken);
+}
+
+static void leave_window(window *w) {
+  if (!w) return;
+  situ__mutex_lock(&lock);
+  const bool last = !--w->owners;
+  if (last) __atomic_store_n(w->link, w->next, __ATOMIC_RELAXED);
+  if (last && w->next) w->next->link = w->link;
+  situ__mutex_unlock(&lock);
+  if (!last) return;
+  free_list(w);
+  situ__free(w);
+}
+
+void situ__nn_windows_end(void) {
+  if (--calls.depth) return;
+  window *w = calls.window;
+  calls.window = NULL;
+  empty_window(w);
+  leave_window(w);
+}
+
+bool situ__nn_free_windows(situ_device device) {
+  bool any = false;
+  for (window *w = __atomic_load_n(&windows, __ATOMIC_RELAXED); w;) {
+    window taken = { 0 };
+    situ__mutex_lock(&lock);
+    for (w = windows; w && !(w->count && situ_device_equal(w->device, device));) w = w->next;
+    if (w) taken = take_list(w);
+    situ__mutex_unlock(&lock);
+    any = any || taken.count;
+    free_list(&taken);
+  }
+  return any;
+}
+
+/* The window of this thread's outermost call; NULL: nothing is kept. */
+static window *own_window(situ_device device) {
+  if (calls.window || calls.depth < 2 || situ_is_dry()) return calls.window;
+  window *w = situ__alloc(sizeof *w);
+  if (!w) return NULL;
+  situ__mutex_lock(&lock);
+  *w = (window){ .next = windows, .link = &windows, .owners = 1, .device = device };
+  if (w->next) w->next->link = &w->next;
+  __atomic_store_n(&windows, w, __ATOMIC_RELAXED);
+  situ__mutex_unlock(&lock);
+  return calls.window = w;
+}
+
+static void keep(window *w, situ_tensor *t) {
+  if (!w || !situ_device_equal(w->device, situ_device_of(t))) return;
+  situ__mutex_lock(&lock);
+  if (situ__grow(NULL, &w->list, &w->capacity, sizeof(situ_tensor *), w->count + 1))
+    w->list[w->count++] = situ_retain(t);
+  situ__mutex_unlock(&lock);
+}
+
 /* ---- saved values: a graph holds the tensor itself, and the place of a view in it ---- */
 
 typedef struct saved {
@@ -51,6 +156,7 @@ typedef struct saved {
   situ_device device;
   situ_shape shape, stride;
   int64_t offset;
+  window *window;
 } saved;
 
 static situ_shape strides_of(const situ_tensor *t) {
@@ -67,8 +173,13 @@ static void *pack(situ_tensor *t, void *payload) {
     if (situ_dtype_of(c->copy) != situ_dtype_of(t) || situ_version_of(c->copy) != c->version) return NULL;
     saved *s = situ__alloc(sizeof *s);
     if (!s) return situ__no_memory(op, sizeof *s), NULL;
-    *s = (saved){ situ_retain(c->home), c->home_version, f->device,
-                  situ_shape_of(t),     strides_of(t),   situ_storage_offset(t) };
+    *s = (saved){ situ_retain(c->home),
+                  c->home_version,
+                  f->device,
+                  situ_shape_of(t),
+                  strides_of(t),
+                  situ_storage_offset(t),
+                  share_window(own_window(f->device)) };
     return s;
   }
   return NULL;
@@ -86,6 +197,8 @@ static situ_tensor *unpack(void *packed, void *payload) {
            NULL;
   situ_tensor *t = fetch(s->home, s->device);
   if (!t) return NULL;
+  empty_window(s->window);
+  keep(s->window, t);
   const situ_shape shape = situ_shape_of(t), stride = strides_of(t);
   if (situ_shape_equal(&shape, &s->shape) && situ_shape_equal(&stride, &s->stride) && !s->offset) return t;
   return situ_as_strided(t, s->shape, s->stride, s->offset);
@@ -95,6 +208,7 @@ static void release(void *packed, void *payload) {
   saved *s = packed;
   (void)payload;
   situ_release(s->home);
+  leave_window(s->window);
   situ__free(s);
 }
 
@@ -125,6 +239,7 @@ bool situ__nn_fetch_all(situ__nn_fetched *f, const situ_nn_module *m, situ_nn_mo
     if (!(slots[i].held = situ__nn_fetch(f, slots[i].held))) return false;
     if (slots[i].offset) memcpy((char *)stand_in + slots[i].offset, &slots[i].held, sizeof(void *));
   }
+  empty_window(calls.window);
   f->hooked = situ_saved_hooks_begin_first(&(situ_saved_tensors_hooks){ pack, unpack, release, f }) == SITU_OK;
   return f->hooked;
 }
@@ -132,10 +247,10 @@ bool situ__nn_fetch_all(situ__nn_fetched *f, const situ_nn_module *m, situ_nn_mo
 /* The copy is where home is. */
 static bool write_back(const copied *c) {
   situ_explained x;
-  const uint64_t lock = situ__nn_write_begin(1, c->home);
+  const uint64_t claimed = situ__nn_write_begin(1, c->home);
   const bool alone = situ_version_of(c->home) == c->home_version;
   const bool good = alone && situ_copy_(c->home, c->copy);
-  situ__write_end(lock);
+  situ__write_end(claimed);
   if (!alone)
     situ__fail(SITU_E_STATE, op, "another thread has written %s since this call of its module began",
                label(c->home, &x));
@@ -156,6 +271,7 @@ bool situ__nn_evict(situ__nn_fetched *f) {
     f->list[written++] = back;
   }
   for (int64_t i = 0; i < written && good; i++) good = write_back(&f->list[i]);
+  for (int64_t i = written; i < f->count && good; i++) keep(own_window(f->device), f->list[i].copy);
   situ__free(f->list);
   return situ_scope_end(&s) == SITU_OK && good;
 }

@@ -11,7 +11,9 @@ SITU_BEGIN
     host, in a mapped file, on meta with a recipe, on another device. The call of a module copies its own tensors to
     `device` and frees the copies when it returns; backward copies a parameter again for each call that needs its
     values. What calls save for backward does not hold such a copy. So `device` holds the activations, and the weights
-    of the modules that run. Inputs must be on `device`, and results are there.
+    of the modules that run. Inputs must be on `device`, and results are there. Copies to `device`, and of gradients,
+    are queued: with a queue of their own they run beside the layer before, whose copies stay until then as far as
+    `device` has memory.
 
     The module's fields, its state dict, optimisers, files and moves see its own tensors only: gradients arrive where
     the parameters are, and optimisers step there. A buffer that a forward has written is copied back when the call

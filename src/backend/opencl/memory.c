@@ -17,6 +17,7 @@ static void widen_pages(situ__cl_device *d, cl_mem memory, size_t bytes) {
   const size_t head = (size_t)(-(uintptr_t)at & (HUGE_PAGE - 1));
   if (head < bytes) (void)madvise(at + head, (bytes - head) & ~(size_t)(HUGE_PAGE - 1), MADV_HUGEPAGE);
   (void)clEnqueueUnmapMemObject(d->queue, memory, at, 0, NULL, NULL);
+  situ__cl_used(d, 1, (void *const *)&memory);
 }
 
 /* Does not record an error when out of memory: the library empties its cache and retries, and knows the sizes. */
@@ -78,6 +79,7 @@ situ_status situ__cl_target_clear(situ__target *target, const char *op, void *sc
   situ__cl_device *d = (situ__cl_device *)target;
   const unsigned char none = 0;
   cl_int error = clEnqueueFillBuffer(d->queue, scratch, &none, 1, 0, bytes, 0, NULL, NULL);
+  situ__cl_used(d, 1, &scratch);
   return error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, op, "clEnqueueFillBuffer", error, false);
 }
 
@@ -131,7 +133,7 @@ situ_status situ__cl_send(int index, void *data, size_t at, const void *host, si
   if (!d) return situ__host->free(stage), status;
   cl_event written = NULL;
   memcpy(stage, host, bytes);
-  cl_int error = clEnqueueWriteBuffer(d->queue, data, CL_FALSE, at, bytes, stage, 0, NULL, &written);
+  cl_int error = situ__cl_write(d, data, at, bytes, stage, &written);
   if (error != CL_SUCCESS) {
     situ__host->free(stage);
     return situ__cl_leave(d, situ__cl_fail(d, copying, "clEnqueueWriteBuffer", error, false));
@@ -151,6 +153,7 @@ situ_status situ__cl_fetch(int index, const void *data, size_t at, void *host, s
   cl_event read = NULL;
   cl_int error = clEnqueueReadBuffer(d->queue, (cl_mem)(uintptr_t)data, CL_FALSE, at, bytes, host, 0, NULL, &read);
   if (error != CL_SUCCESS) return situ__cl_leave(d, situ__cl_fail(d, copying, "clEnqueueReadBuffer", error, false));
+  situ__cl_used(d, 1, (void *const *)&data);
   *ticket = read;
   (void)clFlush(d->queue);
   return situ__cl_leave(d, SITU_OK);
@@ -224,6 +227,7 @@ static situ_status copy_within(int index, void *dst, size_t dst_at, const void *
   situ__cl_device *d = situ__cl_enter(index, copying, &status);
   if (!d) return status;
   cl_int error = clEnqueueCopyBuffer(d->queue, (cl_mem)(uintptr_t)src, dst, src_at, dst_at, bytes, 0, NULL, NULL);
+  situ__cl_used(d, 2, (void *const[]){ (cl_mem)(uintptr_t)src, dst });
   return situ__cl_leave(d,
                         error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, copying, "clEnqueueCopyBuffer", error, false));
 }
@@ -291,6 +295,7 @@ situ_status situ__cl_copy_peer(int to, void *dst, size_t dst_at, int from, const
   source = situ__cl_enter(from, copying, &again);
   if (!source) return status == SITU_OK ? again : status;
   error = clEnqueueUnmapMemObject(source->queue, (cl_mem)(uintptr_t)src, mapped, 0, NULL, NULL);
+  situ__cl_used(source, 1, (void *const *)&src);
   if (error != CL_SUCCESS && status == SITU_OK)
     status = situ__cl_fail(source, copying, "clEnqueueUnmapMemObject", error, false);
   return situ__cl_leave(source, status);
@@ -301,6 +306,7 @@ situ_status situ__cl_synchronize(int index) {
   situ__cl_device *d = situ__cl_enter(index, "synchronize", &status);
   if (!d) return status;
   cl_int error = clFinish(d->queue);
+  if (error == CL_SUCCESS) d->order.done = d->order.queued;
   status = error == CL_SUCCESS ? situ__cl_check(d) : situ__cl_fail(d, "synchronize", "clFinish", error, true);
   return situ__cl_leave(d, status);
 }

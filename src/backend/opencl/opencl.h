@@ -9,6 +9,20 @@
 
 #include "backend/lower/lower.h"
 
+/* What copies on a queue of their own wait for (order.c). */
+enum { SITU__CL_BUFFERS = 1024, SITU__CL_MARKERS = 8 };
+typedef struct situ__cl_order {
+  cl_command_queue in;             /* large copies to the device; NULL: there was none yet */
+  uint64_t queued;                 /* commands of the device's queue that use buffers */
+  uint64_t done;                   /* so many of them are known to be complete */
+  uint64_t used[SITU__CL_BUFFERS]; /* by hash of a buffer: the last that used it */
+  struct {
+    cl_event event;  /* NULL: none */
+    uint64_t behind; /* it is complete when so many commands are */
+  } marker[SITU__CL_MARKERS];
+  int next;
+} situ__cl_order;
+
 /* ---- devices (device.c) --------------------------------------------------------------------- */
 typedef struct situ__cl_device {
   situ__target target; /* index, kind, and the properties that lowering needs */
@@ -27,6 +41,7 @@ typedef struct situ__cl_device {
   situ_foreign program;   /* of an adopted device: its allocator, if it has one */
   cl_mem fault;           /* a `fault` that kernels write to */
   bool unchecked;         /* a kernel that may have written to it is queued */
+  situ__cl_order order;
   situ__table kernels;
   char *build;        /* the compiler's options; NULL: not computed yet */
   uint64_t identity;  /* hash of driver, device and options */
@@ -83,6 +98,13 @@ situ__cl_device *situ__cl_enter_adopted(int index, const char *op, situ_status *
 /* Records that an object is not of the context of the device. */
 situ_status situ__cl_refuse_context(const char *op, const char *what, int index, cl_context is, cl_context should);
 situ_status situ__cl_share(int index, void *queue, int *number);
+
+/* ---- order of queues (order.c): the device is entered --------------------------------------------- */
+/* A command of the device's queue that uses these buffers was queued. */
+void situ__cl_used(situ__cl_device *device, int count, void *const *buffer);
+/* Queues a copy of the bytes, which stay until *written is complete; commands of the device's queue from now on see
+   it. A large one does not wait for commands that do not use the buffer. */
+cl_int situ__cl_write(situ__cl_device *device, cl_mem to, size_t at, size_t bytes, const void *from, cl_event *written);
 
 /* ---- slots of its table of targets (device.c, memory.c, program.c) ---------------------------- */
 const situ__target *situ__cl_target_of(int index);

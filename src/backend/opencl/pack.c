@@ -10,6 +10,7 @@ static situ_status copy(int index, cl_mem to, size_t to_at, cl_mem from, size_t 
   situ__cl_device *d = situ__cl_enter(index, packing, &status);
   if (!d) return status;
   cl_int error = clEnqueueCopyBuffer(d->queue, from, to, from_at, to_at, bytes, 0, NULL, NULL);
+  situ__cl_used(d, 2, (void *const[]){ from, to });
   return situ__cl_leave(d,
                         error == CL_SUCCESS ? SITU_OK : situ__cl_fail(d, packing, "clEnqueueCopyBuffer", error, false));
 }

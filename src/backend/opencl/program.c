@@ -219,6 +219,7 @@ situ_status situ__cl_target_launch(situ__target *target, const situ__call *call,
   const size_t local = call->alone ? 1 : d->target.group, global = (size_t)groups * local;
   error = clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL);
   if (error != CL_SUCCESS) return situ__cl_fail(d, call->op, "clEnqueueNDRangeKernel", error, false);
+  situ__cl_used(d, call->buffers, call->buffer);
   d->unchecked = d->unchecked || call->checks;
   return SITU_OK;
 }

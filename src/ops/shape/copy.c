@@ -246,8 +246,8 @@ static situ_tensor *copy_to(situ_tensor *x, const to_params *p) {
 
 static bool to_backward(situ_grad_call *g) {
   const to_params *p = g->params;
-  return (g->dx[0] = copy_to(g->grad[0], &(to_params){ p->from, situ_device_of(g->grad[0]), p->op, p->why, false })) !=
-         NULL;
+  const to_params back = { p->from, situ_device_of(g->grad[0]), p->op, p->why, p->why == SITU__COPY_OFFLOAD };
+  return (g->dx[0] = copy_to(g->grad[0], &back)) != NULL;
 }
 
 SITU_OP(to_op) = { .name = "to",
@@ -272,7 +272,8 @@ situ_tensor *situ_to_non_blocking(situ_tensor *input, situ_device device) {
 
 situ_tensor *situ_fetch(situ_tensor *input, situ_device device) {
   if (!situ__need("fetch", "input", input) || !situ__device_resolve("fetch", device, &device)) return NULL;
-  return copy_to(input, &(to_params){ device, situ_device_of(input), "nn_offload", SITU__COPY_OFFLOAD, false });
+  const bool to_host = situ__backend(device)->host_memory; /* its values may be read at once */
+  return copy_to(input, &(to_params){ device, situ_device_of(input), "nn_offload", SITU__COPY_OFFLOAD, !to_host });
 }
 
 situ_tensor *situ__copy_operand(const char *op, situ_tensor *x, situ_device device) {

@@ -6,6 +6,7 @@
 #define SITU_TEST_SHIM_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* SITU_SHIM in the environment, any of these words: "gpu" (devices say they are GPUs), "nofp64" (and have no doubles),
    "group=128" (the largest work-group), "ids" (a UUID and a PCI address, those of the first device of CUDA's double). */
@@ -26,6 +27,12 @@ void shim_damage(const char *source);
 /* From now on what kernels of this text (NULL: none) wrote to the buffer that is this argument of theirs (0 to 2) begins with
    zeros. */
 void shim_spoil(const char *text, int argument);
+
+/* From now on kernels that are queued stand still, until they are let go. */
+void shim_hold(void);
+void shim_let_go(void);
+/* How many copies to the device that did not wait, queued since shim_hold, of at least so many bytes, are complete. */
+int shim_arrived(size_t bytes);
 
 /* Objects made or retained, and not released. */
 typedef enum shim_object { SHIM_CONTEXT, SHIM_QUEUE, SHIM_BUFFER, SHIM_PROGRAM, SHIM_KERNEL, SHIM_OBJECTS } shim_object;
