@@ -122,10 +122,10 @@ SITU_API situ_tensor *situ_safetensors_load(situ_safetensors *file, const char *
 
 /** Gives back the memory of a module's parameters and persistent buffers, on any device: saves them to a safetensors
     file at `path`, which must stay, and maps them there. Their values are the file's, read when they are used, on the
-    cpu; writes to them stay private to the process. A move to another device reads them into its memory, and
-    situ_nn_offload has them computed with on a device. Handles, names and an optimiser stay valid, and its state where
-    it is. Tensors that share memory, and other buffers, keep theirs. On error nothing has changed but the file.
-    SITU_E_STATE: a parameter has a gradient, which would be lost. */
+    cpu; writes to them stay private to the process. A move to another device reads them into its memory,
+    situ_nn_unspill into the host's, and situ_nn_offload has them computed with on a device. Handles, names and an
+    optimiser stay valid, and its state where it is. Tensors that share memory, and other buffers, keep theirs. On error
+    nothing has changed but the file. SITU_E_STATE: a parameter has a gradient, which would be lost. */
 SITU_API SITU_CHECKED situ_status situ_nn_spill(situ_nn_module *m, const char *path);
 
 /* ---- checkpoints -------------------------------------------------------------------------- */

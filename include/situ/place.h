@@ -12,5 +12,6 @@
 #include "place/mend.h"
 #include "place/move.h"
 #include "sys/plan.h"
+#include "place/scratch.h"
 
 #endif

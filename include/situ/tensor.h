@@ -161,6 +161,8 @@ SITU_API void *situ_data_ptr(situ_tensor *t);
 SITU_API SITU_CHECKED situ_tensor *situ_pin_memory(situ_tensor *input, situ_device device);
 /** Whether t is in such memory now; a move ends it. False for NULL. */
 SITU_API bool situ_is_pinned(const situ_tensor *t);
+/** Whether the memory of t is a scratch file's (situ_nn_to_scratch). False for NULL. */
+SITU_API bool situ_is_in_scratch(const situ_tensor *t);
 
 /** What the host does with memory that it leases. */
 typedef enum situ_lease_access {

@@ -7,6 +7,7 @@
 #include "base/mutex.h"
 #include "device/graph/graph.h"
 #include "situ/sys/grad.h"
+#include "tensor/backing.h"
 
 /* ---- calls that hooks queue ---- */
 
@@ -96,6 +97,18 @@ bool situ__leaves_told(situ__pass *p) {
 
 /* ---- complete gradients ---- */
 
+/* In the leaf's file, if it is in one. */
+static bool put_beside(const situ__pass *p, situ__sink *s) {
+  situ_tensor *const grad = s->grad;
+  situ_scope scope;
+  if (p->create_graph || p->asked || !s->leaf || !situ__is_backed(s->leaf->view.storage)) return true;
+  situ_scope_begin_no_grad(&scope);
+  s->grad = situ_retain(situ_beside(grad, s->leaf));
+  SITU_IGNORE(situ_scope_end(&scope));
+  situ_release(grad);
+  return s->grad != NULL;
+}
+
 /* Runs the hooks of a leaf, and gives the gradient its own memory. */
 static bool complete_sink(const situ__pass *p, situ__sink *s, situ_tensor **grad) {
   if (s->leaf) {
@@ -106,7 +119,7 @@ static bool complete_sink(const situ__pass *p, situ__sink *s, situ_tensor **grad
     s->grad = *grad;
     *grad = NULL;
   }
-  if (!(s->grad = situ__owned_copy(p->op, s->grad, s->leaf, p->create_graph))) return false;
+  if (!(s->grad = situ__owned_copy(p->op, s->grad, s->leaf, p->create_graph)) || !put_beside(p, s)) return false;
   situ_set_role(s->grad, SITU_ROLE_GRADIENT);
   s->grad->first_order = !p->create_graph;
   return true;
@@ -157,12 +170,12 @@ static bool find_uses(situ__pass *p) {
 
 static bool tell_early(situ__pass *p, situ__sink *s) {
   const situ__meta *m = situ__meta_now(s->leaf);
-  if (!m || !m->ready) return true;
+  if (!(m && m->ready) && !situ__is_backed(s->leaf->view.storage)) return true;
   situ__use use;
   if (!situ__use_begin(&use, situ__pass_marks, p)) return situ__busy(p->op, "a leaf");
   bool good = complete_sink(p, s, situ__pass_leaf(p, s->leaf));
   situ__use_end();
-  if (!good || m->after || m->grad) return good;
+  if (!good || !m || !m->ready || m->after || m->grad) return good;
   s->told = p->may_take = true;
   p->takes = false;
   good = tell_hooks(p, m->ready, s->leaf, s->grad);

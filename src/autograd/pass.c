@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/refs.h"
+#include "tensor/backing.h"
 
 void situ__pass_begin(situ__pass *p, const char *op, bool retain_graph) {
   p->op = op;
@@ -179,7 +180,7 @@ bool situ__pass_add_leaf(situ__pass *p, situ_tensor *leaf, situ_tensor *grad) {
   }
   if (fresh) {
     const situ__meta *m = situ__meta_now(leaf);
-    p->watched |= m && m->ready;
+    p->watched |= (m && m->ready) || situ__is_backed(leaf->view.storage);
     p->sink[p->sinks++] = (situ__sink){ .leaf = situ_retain(leaf) };
   }
   return situ__accumulate(p->op, &s->grad, grad);

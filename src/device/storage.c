@@ -110,7 +110,8 @@ static void free_memory(situ_storage *storage) {
 }
 
 void situ__storage_replace(situ_storage *storage, situ_storage *source, size_t at, size_t bytes, bool shared) {
-  const uint32_t whose = SITU_STORAGE_FOREIGN | SITU_STORAGE_SLICE | SITU_STORAGE_READ_ONLY | SITU_STORAGE_PINNED;
+  const uint32_t whose =
+      SITU_STORAGE_FOREIGN | SITU_STORAGE_SLICE | SITU_STORAGE_READ_ONLY | SITU_STORAGE_PINNED | SITU_STORAGE_MAPPED;
   situ_storage old = { .data = storage->data, /* not all: other threads may look for relatives, and hold the lock */
                        .bytes = storage->bytes,
                        .device = storage->device,

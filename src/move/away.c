@@ -17,8 +17,10 @@ static bool is_whole(const char *op, const situ_tensor *t, uint32_t foreign) {
   if (situ__is_dense(v) && v->offset == 0 && bytes == v->storage->bytes && v->storage->device.kind != SITU_META &&
       !(v->storage->flags & foreign))
     return true;
-  return situ__fail(SITU_E_UNSUPPORTED, op, "%s does not have memory for itself alone",
-                    *situ_name(t) ? situ_name(t) : "the tensor"),
+  const bool in_file = v->storage->flags & foreign & SITU_STORAGE_FOREIGN && v->storage->flags & SITU_STORAGE_MAPPED;
+  return situ__fail(SITU_E_UNSUPPORTED, op, "%s does not have memory for itself alone%s",
+                    *situ_name(t) ? situ_name(t) : "the tensor",
+                    in_file ? ", but a file's: bring its module back (situ_nn_unspill)" : ""),
          false;
 }
 

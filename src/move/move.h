@@ -7,6 +7,7 @@
 
 #include "autograd/tape.h"
 #include "situ/sys/move.h"
+#include "tensor/backing.h"
 
 enum {
   SITU__MOVE_SMALL = 64 << 10, /* maximum bytes of storages that share a transfer */
@@ -22,6 +23,9 @@ struct situ_move_plan {
   bool gradients;                /* gradients move too */
   bool staged;                   /* units may have destinations */
   bool lossy;                    /* a unit has lost values */
+  bool keep;                     /* the file stays */
+  const char *path;              /* what comes to the cpu is put into a new file; NULL: into memory */
+  situ__backing *file;           /* while that is done */
   bool (*settle)(void *payload); /* NULL: old memory is freed at once */
   void *payload;
 };

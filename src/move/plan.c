@@ -203,6 +203,22 @@ void situ_move_plan_settle(situ_move_plan *m, bool (*settle)(void *payload), voi
   m->payload = payload;
 }
 
+static bool succeed(void *payload) {
+  (void)payload;
+  return true;
+}
+
+void situ_move_plan_to_file(situ_move_plan *m, const char *path, bool keep) {
+  if (!is_move("move_plan_to_file", m)) return;
+  for (int64_t i = 0; i < m->count; i++) {
+    situ_move_unit *u = &m->unit[i];
+    if (u->to.kind == SITU_CPU && u->bytes && (path || u->storage->flags & SITU_STORAGE_MAPPED)) u->moves = true;
+  }
+  m->path = path;
+  m->keep = keep;
+  if (!m->settle) m->settle = succeed; /* with others a storage of a file cannot share memory */
+}
+
 void situ_move_plan_free(situ_move_plan *m) {
   if (!m || !is_move("move_plan_free", m)) return;
   for (int64_t i = 0; m->staged && i < m->count; i++) situ__storage_release(m->unit[i].destination);
@@ -276,6 +292,7 @@ static bool refuse_memory(const situ_move_plan *m, const situ__demand *n) {
 
 static bool check_memory(const situ_move_plan *m, const situ__demands *roughly) {
   situ__demands demands = { 0 };
+  if (m->path) return true; /* the file is asked when it grows */
   bool good = situ__move_fits_easily(m, roughly) || situ__move_demands(m, &demands);
   for (int i = 0; good && i < demands.count; i++)
     if (demands.list[i].full) good = refuse_memory(m, &demands.list[i]);
@@ -471,7 +488,10 @@ situ_status situ_move_plan_run_agreed(situ_move_plan *m, bool lossy, bool (*agre
   if (!is_move("move_plan_run", m)) return situ_error();
   situ__demands demands = { 0 };
   situ_status status = check(m, &demands);
+  if (status == SITU_OK && m->path && !(m->file = situ__backing_new(m->op, m->path, m->keep))) status = situ_error();
   if (status == SITU_OK) status = may_move(m) ? make(m, &demands, lossy, agree, payload) : situ_error();
+  if (m->file) situ__backing_release(m->file, m->keep && status != SITU_OK);
+  m->file = NULL;
   situ__free(demands.list);
   return status;
 }

@@ -204,7 +204,8 @@ static bool materialise(const situ_move_plan *m, counts *c, const situ_move_unit
 }
 
 static bool stage_alone(const situ_move_plan *m, counts *c, situ_move_unit *u) {
-  u->destination = situ__storage_new(m->op, u->to, (size_t)u->bytes_after);
+  u->destination = m->file && u->to.kind == SITU_CPU ? situ__backing_storage(m->op, m->file, (size_t)u->bytes_after)
+                                                     : situ__storage_new(m->op, u->to, (size_t)u->bytes_after);
   if (!u->destination) return false;
   if (!situ__move_has_values(u->storage) || (u->to.kind == SITU_META && u->from.kind != SITU_META)) return true;
   if (u->from.kind == SITU_META && u->to.kind != SITU_META) return materialise(m, c, u);

@@ -124,6 +124,7 @@ situ_tensor *situ__optim_load_tensor(situ_tensor *param, situ_shape want, situ_d
   situ_tensor *copy = situ_to_dtype(situ_to(saved, situ_device_of(param)), dtype);
   if (copy && copy == saved) copy = situ_clone(copy);
   if (copy) copy = situ__optim_aligned(param, copy);
+  if (copy) copy = situ_beside(copy, param);
   if (!copy || situ_follow(copy, param) != SITU_OK) return NULL;
   situ_set_role(copy, SITU_ROLE_OPTIMIZER);
   return situ_retain(copy);

@@ -31,7 +31,7 @@ situ_optimizer_params situ__optim_params(const situ__group *group, double grad_s
 static bool put_state(const situ_optim *o, int64_t i, int k, situ_tensor **slot, situ_tensor *state) {
   char name[256];
   snprintf(name, sizeof name, "%s.%s", o->names[i], situ__optim_state_name(o, k));
-  if (!state || !situ_set_name(state, name)) return false;
+  if (!state || !(state = situ_beside(state, o->items[i].param)) || !situ_set_name(state, name)) return false;
   situ_set_role(state, SITU_ROLE_OPTIMIZER);
   return situ_follow(state, o->items[i].param) == SITU_OK && situ_set(slot, state);
 }
@@ -95,8 +95,11 @@ static bool make_state(situ_optim *o, int64_t i, int k, const double *value) {
   situ_optimizer_tensors *item = &o->items[i];
   situ_tensor *like = item->master ? item->master : item->param;
   const situ_options same = { .dtype = situ_dtype_of(like), .device = situ_device_of(like) };
+  situ_scope scope; /* of a state that is in a file the memory is needed no longer */
+  situ_scope_begin_no_grad(&scope);
   situ_tensor *first = situ_full(situ__optim_state_shape(o, like, k), first_value(o, value, k), &same);
-  if (!put_state(o, i, k, &item->state[k], first)) return false;
+  const bool good = put_state(o, i, k, &item->state[k], first);
+  if (situ_scope_end(&scope) != SITU_OK || !good) return false;
   /* If momentum is enabled later, it starts as in the first step. */
   if (o->rule == SITU_RULE_SGD) item->step = 0;
   return true;

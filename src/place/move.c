@@ -156,14 +156,17 @@ static SITU_COLD situ_status refuse_hooks(const char *op) {
                     "module has hooks: move it without .stream");
 }
 
-static situ_status move(const char *op, situ_nn_module *m, const situ_nn_to_options *options) {
+situ_status situ__move_module(const char *op, situ_nn_module *m, const situ_nn_to_options *options,
+                              const situ__move_file *file) {
   SITU__CLAIM(claim);
   moved = 0;
   if (situ__is(SITU__A_MODULE, m) && !situ__claim_begin(&claim, situ__module_marks, m))
     return situ__busy(op, m->type->name), situ_error();
   situ__move_requests w;
   situ_status status = situ__move_requests_of(&w, op, m, options);
+  for (int64_t i = 0; file && i < w.homes; i++) w.home[i].computes_then = w.home[i].computes_on;
   situ_move_plan *moving = status == SITU_OK ? situ__move_requests_plan(&w) : NULL;
+  if (file && moving) situ_move_plan_to_file(moving, file->path, file->keep);
   if (status == SITU_OK && moving && options->stream) {
     status = is_hooked(&w) ? refuse_hooks(op) : move_one_by_one(&w);
   } else if (status == SITU_OK) {
@@ -181,6 +184,10 @@ static situ_status move(const char *op, situ_nn_module *m, const situ_nn_to_opti
   situ_move_plan_free(moving);
   situ__move_requests_free(&w);
   return status;
+}
+
+static situ_status move(const char *op, situ_nn_module *m, const situ_nn_to_options *options) {
+  return situ__move_module(op, m, options, NULL);
 }
 
 static bool storage_mark(const void *tensor, situ__mark_visitor *visit) {

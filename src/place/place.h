@@ -44,6 +44,14 @@ typedef struct situ__move_requests {
 situ_status situ__move_requests_of(situ__move_requests *w, const char *op, situ_nn_module *m,
                                    const situ_nn_to_options *options);
 void situ__move_requests_free(situ__move_requests *w);
+/* Of situ_move_plan_to_file. */
+typedef struct situ__move_file {
+  const char *path;
+  bool keep;
+} situ__move_file;
+/* situ_nn_to_with, into a file or out of one, with offloads as before; NULL: neither. */
+situ_status situ__move_module(const char *op, situ_nn_module *m, const situ_nn_to_options *options,
+                              const situ__move_file *file);
 /* The plan of these requests, which calls the hooks of the modules. NULL after recording an error. */
 situ_move_plan *situ__move_requests_plan(situ__move_requests *w);
 

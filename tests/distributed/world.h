@@ -32,9 +32,9 @@ static bool world_begin(world_rank *self) {
   return situ_comm_use_nccl(self->comm, test_device()) == SITU_OK;
 }
 
-/* A rank's module, on its device. */
+/* A rank's module, on its device, or computing there. */
 static inline situ_nn_module *at_home(situ_nn_module *m) {
-  SITU_IGNORE(situ_nn_to(m, test_device()));
+  if (!situ_nn_offloaded_to(m).kind) SITU_IGNORE(situ_nn_to(m, test_device()));
   return m;
 }
 

@@ -67,6 +67,9 @@ SITU_API SITU_CHECKED situ_status situ_move_plan_run_agreed(situ_move_plan *m, b
 /** Has a run of the plan call `settle` when the storages have changed, while their old memory is kept: if it returns
     false, after recording an error, everything is where it was. Storages move one by one then. */
 SITU_API void situ_move_plan_settle(situ_move_plan *m, bool (*settle)(void *payload), void *payload);
+/** Has a run of the plan give new memory to storages that come to the cpu or stay there: to all of them in a new file
+    at `path` (situ_nn_to_scratch), which keeps its name if `keep`; with path NULL the host's, to those in a file. */
+SITU_API void situ_move_plan_to_file(situ_move_plan *m, const char *path, bool keep);
 /** Frees a plan. NULL is fine. */
 SITU_API void situ_move_plan_free(situ_move_plan *m);
 

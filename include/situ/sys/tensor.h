@@ -67,6 +67,10 @@ SITU_API situ_tensor *situ_view_base(situ_tensor *t);
 /** Whether the tensor has values; on meta, whether they can be computed on another device. True for an empty tensor. */
 SITU_API bool situ_has_values(const situ_tensor *t);
 
+/** t, or, if leader's memory is a scratch file's and that of t is other memory of the cpu, a tensor with its values in
+    that file. NULL after recording an error: the file's disk is full. */
+SITU_API SITU_CHECKED situ_tensor *situ_beside(situ_tensor *t, const situ_tensor *leader);
+
 /** situ_to for the time of one use: the ledger records the copy with the reason "offload", and that of its gradient. */
 SITU_API SITU_CHECKED situ_tensor *situ_fetch(situ_tensor *input, situ_device device);
 

@@ -4,120 +4,17 @@
 /* test-options: -DSITU_TEST_THREADS */
 #include <pthread.h>
 
-#include "device/block_cache.h"
-#include "place/offload/offload.h"
+#include "place/offload/steps.h"
 #include "situ/amp.h"
-#include "support/optim.h"
-
-/* ---- runs ---- */
-
-static situ_tensor *loss_of(situ_nn_module *m, const struct kind *k, situ_tensor *x) {
-  situ_tensor *y = situ_nn_forward(m, x);
-  if (k->loss == ENTROPY) return situ_cross_entropy(situ_flatten(y, 0, 1), situ_flatten(x, 0, 1), NULL);
-  return k->loss == MEAN ? situ_mean(situ_square(y), NULL) : situ_sum(y, NULL);
-}
-
-/* From a fixed seed, whatever was drawn before. Returns the last loss, on the host. */
-static float train(situ_nn_module *m, situ_optim *o, const struct kind *k, int steps) {
-  const situ_options on = { .device = there() };
-  float loss = 0;
-  situ_manual_seed(7);
-  for (int i = 0; i < steps; i++) {
-    situ_scope scope;
-    situ_scope_begin(&scope);
-    situ_tensor *x = k->tokens ? situ_randint(0, k->tokens, k->in, &on) : situ_randn(k->in, &on);
-    situ_tensor *l = loss_of(m, k, x);
-    expect_ok(situ_optim_zero_grad(o, i % 2));
-    expect_ok(situ_backward(l, NULL));
-    expect_ok(situ_optim_step(o));
-    expect_ok(situ_copy_to_host(l, &loss, sizeof loss));
-    expect_ok(situ_scope_end(&scope));
-  }
-  return loss;
-}
-
-/* A tree on the cpu; frees the one that it is made of. */
-static situ_tree *at_home(situ_tree *t) {
-  situ_scope s;
-  situ_scope_begin_no_grad(&s);
-  situ_tree *copy = situ_tree_to(t, situ_dev("cpu"));
-  situ_tree_free(t);
-  expect_ok(situ_scope_end(&s));
-  return copy;
-}
-
-/* Of a parameter of several modules the sum is one of theirs, and its rounding another than in one module. */
-static bool is_as(situ_tensor *a, situ_tensor *b, const struct kind *k) {
-  if (k->make == ties) return expect_same(a, b, 1e-5, 1e-5), true;
-  return test_same_bits(a, b);
-}
-
-/* Frees both. */
-static void expect_same_bits(situ_tree *got, situ_tree *want, const struct kind *k) {
-  situ_tree *x = situ_tree_flatten(got), *y = situ_tree_flatten(want);
-  assert_int_equal(situ_tree_count(x), situ_tree_count(y));
-  for (int64_t i = 0; i < situ_tree_count(x); i++)
-    if (!is_as(situ_tree_tensor_at(x, i), situ_tree_tensor_at(y, i), k))
-      fail_msg("%s: other bits in %s", k->name, situ_tree_key(x, i));
-  situ_tree_free(x);
-  situ_tree_free(y);
-  situ_tree_free(got);
-  situ_tree_free(want);
-}
-
-static void expect_all_at_home(situ_nn_module *m) {
-  situ_tree *state = situ_nn_state_dict(m);
-  for (int64_t i = 0; i < situ_tree_count(state); i++) {
-    const situ_tensor *t = situ_tree_tensor_at(state, i);
-    expect_on(t, situ_dev("cpu"));
-    if (situ_grad(t)) expect_on(situ_grad(t), situ_dev("cpu"));
-  }
-  situ_tree_free(state);
-}
-
-typedef situ_optim *optimiser(situ_nn_module *m);
-static situ_optim *momentum(situ_nn_module *m) {
-  return situ_optim_sgd(situ_nn_parameters(m), .01, OPTIM_MOMENTUM(.9));
-}
-static situ_optim *adamw(situ_nn_module *m) { return situ_optim_adamw(situ_nn_parameters(m), .001, NULL); }
-
-/* Trains m with all of it on the device, and again from the same values offloaded, with `budget` bytes there (0: any
-   number): everything has the same bits. Returns the most bytes in blocks of the second run. */
-static uint64_t compare(situ_nn_module *m, const struct kind *k, optimiser *make, int steps, uint64_t budget) {
-  situ_scope scope;
-  situ_scope_begin(&scope);
-  situ_nn_module *twin = situ_nn_clone(m);
-  expect_ok(situ_nn_to(twin, there()));
-  situ_optim *o = make(twin);
-  const float want = train(twin, o, k, steps);
-  situ_tree *values = at_home(situ_nn_state_dict(twin)), *states = at_home(situ_optim_state_dict(o));
-  situ_optim_free(o);
-  situ_nn_free(twin);
-  expect_ok(situ_scope_end(&scope));
-  expect_ok(situ_empty_cache(there()));
-  if (budget) expect_ok(situ_sim_budget(there().index, budget));
-  expect_ok(situ_nn_offload(m, there()));
-  o = make(m);
-  const float got = train(m, o, k, steps);
-  if (memcmp(&want, &got, sizeof got) != 0 && k->make != ties)
-    fail_msg("%s: loss %g, wanted %g", k->name, (double)got, (double)want);
-  expect_all_at_home(m);
-  expect_same_bits(situ_nn_state_dict(m), values, k);
-  expect_same_bits(situ_optim_state_dict(o), states, k);
-  situ_optim_free(o);
-  const situ__block_cache *cache = situ__block_cache_of(there());
-  const uint64_t most = cache->highest > cache->before ? cache->highest : cache->before;
-  expect_ok(situ_sim_reset(there().index));
-  return most;
-}
 
 static void every_layer_has_the_same_bits(void **state) {
   (void)state;
   for (const struct kind *k = kinds; k < kinds + KINDS; k++) {
+    if (!test_takes((size_t)(k - kinds), 5)) continue; /* not all of one optimiser */
     situ_scope scope;
     situ_scope_begin(&scope);
     situ_nn_module *m = k->make();
-    (void)compare(m, k, (k - kinds) % 2 ? adamw : momentum, 3, 0);
+    (void)compare(m, k, (k - kinds) % 2 ? adamw : momentum, 3, 0, NULL, 0);
     situ_nn_free(m);
     expect_ok(situ_scope_end(&scope));
   }
@@ -131,7 +28,8 @@ static void four_times_the_memory_of_the_device(void **state) {
   optimiser *const make[] = { momentum, adamw };
   for (int i = 0; i < 2; i++) {
     situ_nn_module *m = large();
-    const uint64_t budget = bytes_of(m) / 4, most = compare(m, &large_kind, make[i], 20, budget);
+    const uint64_t budget = bytes_of(m) / 4,
+                   most = compare(m, &large_kind, make[i], test_is_slow() ? 5 : 20, budget, NULL, 0);
     assert_true(most <= budget);
     situ_nn_free(m);
   }
@@ -179,6 +77,7 @@ static void steps_that_failed_are_made_again(void **state) {
   situ_optim *o = adamw(m), *p = adamw(twin);
   int failures = 0;
   for (int i = 0; i < 30; i++) {
+    if (!test_takes((size_t)i, 5)) continue;
     assert_true(step(twin, p, k, i));
     expect_ok(situ_sim_fail(there().index, (situ_sim_fault)(i % SITU_SIM_LOST), (uint64_t)(1 + i / 2), i % 4 == 0));
     if (i % 2) expect_ok(situ_empty_cache(there()));
@@ -189,7 +88,7 @@ static void steps_that_failed_are_made_again(void **state) {
     }
     expect_ok(situ_sim_reset(there().index));
   }
-  assert_true(failures > 10);
+  assert_true(failures > (test_is_slow() ? 2 : 10));
   expect_all_at_home(m);
   expect_same_bits(situ_nn_state_dict(m), situ_nn_state_dict(twin), k);
   expect_same_bits(situ_optim_state_dict(o), situ_optim_state_dict(p), k);

@@ -25,6 +25,7 @@ const char *api_file_of(const char *function) {
   if (strstr(function, "export")) return "valid.pt2";
   if (strstr(function, "gguf")) return "valid.gguf";
   if (strstr(function, "lock")) return "valid.lock";
+  if (strstr(function, "scratch")) return "new.scratch";
   return strstr(function, "checkpoint") ? "valid.checkpoint" : "valid.safetensors";
 }
 
@@ -53,6 +54,7 @@ void api_write_file(const char *file) {
   if (strcmp(file, "valid.pt2") == 0) copy_case("program/data/mlp.pt2", file);
   if (strcmp(file, "valid.gguf") == 0) copy_case("io/gguf/model.gguf", file);
   if (strcmp(file, "valid.png") == 0) store(file, api_png, API_PNG);
+  if (strcmp(file, "new.scratch") == 0) (void)remove(file);
 }
 
 const char *api_image_root(void) {
