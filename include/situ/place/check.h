@@ -70,6 +70,13 @@ typedef struct situ_place_check_options {
   /** Device assumed for inputs, parameters and buffers that are on meta. {0}: the module's device for inputs;
       parameters and buffers stay on meta. */
   situ_device device;
+  /** How the program moves the module before it runs, as in situ_nn_to_map: "*=cuda:0". A module on meta is made on
+      `device` first, {0}: the host; its inputs on meta are on the device that it comes to. The small tensors of a move
+      share blocks, so they need other bytes than those of a module that is made, materialised or loaded on its device.
+      So a model is checked on devices before it moves, or on planned ones (sys/plan.h); a wrong map, and one for which
+      there is no memory, are findings. SITU_E_UNSUPPORTED: the module cannot be copied. NULL: it is where it will
+      run. */
+  const char *map;
   situ_place_backward backward;
   /** The optimisers that train the module, for the peak of training: where backward is checked and nothing is wrong,
       two steps of forward, loss, backward, step and zero_grad are run on a copy. Gradients that exist are added to,
@@ -81,10 +88,6 @@ typedef struct situ_place_check_options {
   /** The loss of these steps, made of forward's result; NULL: the sum of all results. */
   situ_tensor *(*loss)(const situ_tree *outputs, void *payload);
   void *payload; /**< of loss */
-  /** Where the module is to be, as for situ_nn_to_map: the copy that runs is moved there first, so that a model is
-      checked on devices before it moves, or on planned ones (sys/plan.h). NULL: where it is. What
-      situ_nn_to_map refuses (a wrong map, parameters that do not fit) is its error. */
-  const char *map;
 } situ_place_check_options;
 
 /** Runs forward, and backward for all parameters, without memory and without computation, on inputs of which only

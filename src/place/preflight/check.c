@@ -187,8 +187,18 @@ static situ_status is_lazy(const situ_nn_visit *at, void *payload) {
 
 /* ---- the run -------------------------------------------------------------------------------- */
 
-/* Whether the map is the program's: then one that the module cannot take is an error. */
-static bool has_own_map(const situ__trial *trial) { return trial->map && trial->map == trial->options->map; }
+/* Moves a clone by the map. Returns false, with p->unmade, if a device has no memory for the parameters alone. */
+static bool moves(situ__preflight *p, situ_nn_module *clone) {
+  const char *map = p->trial->map ? p->trial->map : p->trial->options->map;
+  if (!map || situ_nn_to_map(clone, map) == SITU_OK) return true;
+  if (p->trial->options->map && situ_error() == SITU_E_NOMEM)
+    situ__preflight_add(
+        p, &(situ_place_finding){ .problem = SITU_PLACE_MEMORY, .status = SITU_E_NOMEM, .text = situ_error_message() });
+  else if (p->trial->options->map) situ_dry_tell(&p->dry);
+  situ_error_clear();
+  p->unmade = true;
+  return false;
+}
 
 /* The module to run: a clone; or the module itself, if it cannot be cloned and has no lazy parts. The caller frees
    it. */
@@ -196,11 +206,8 @@ static situ_nn_module *runnable(situ__preflight *p, situ_nn_module *m) {
   situ_nn_module *clone = situ_nn_clone(m);
   if (clone) {
     naming n = { p, m };
-    if (p->trial->map && situ_nn_to_map(clone, p->trial->map) != SITU_OK) {
-      p->refused = has_own_map(p->trial);
-      if (!p->refused) situ_error_clear(); /* a device has no memory for the parameters alone */
+    if (!moves(p, clone)) {
       situ_nn_free(clone);
-      p->unmade = true;
       return NULL;
     }
     if (situ_nn_set_name(clone, situ_nn_name(m)) &&
@@ -214,7 +221,7 @@ static situ_nn_module *runnable(situ__preflight *p, situ_nn_module *m) {
     situ_dry_tell(&p->dry);
     return NULL;
   }
-  if (has_own_map(p->trial)) return p->refused = true, NULL;
+  if (p->trial->options->map) return p->refused = true, NULL;
   situ_error_clear();
   p->itself = true;
   const int64_t before = p->report.finding_count;
@@ -237,7 +244,7 @@ static void run_module(void *payload) {
   situ_nn_module *m = c->module;
   situ_scope scope;
   situ_scope_begin(&scope);
-  given at = { p, c->trial->options->device, c->trial };
+  given at = { p, c->trial->options->map ? (situ_device){ 0 } : c->trial->options->device, c->trial };
   if (!at.meant.kind) at.meant = situ_nn_home(m);
   if (!at.meant.kind) at.meant = situ_get_default_device();
   situ_tree *in = situ_tree_map(c->trial->inputs, stand_in, &at);
@@ -334,6 +341,7 @@ bool situ__preflight_run(situ__preflight *p, const situ__trial *trial) {
   p->trial = trial;
   p->root = situ__trial_root(trial);
   p->dry.meta_is = trial->options->device;
+  if (trial->options->map && !p->dry.meta_is.kind) p->dry.meta_is = (situ_device){ SITU_CPU, 0 };
   situ__preflight_watch(p);
   if (situ_dry_begin(&p->dry) != SITU_OK) return false;
   situ__errors own;

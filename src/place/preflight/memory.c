@@ -146,6 +146,16 @@ static void judge_chip(situ__preflight *p, const situ_place_load *a, const situ_
   situ__preflight_add(p, &(situ_place_finding){ .problem = SITU_PLACE_OTHER, .note = true, .text = text });
 }
 
+/* Where a module only came from has no row. */
+static void forget_idle(situ_place_report *r) {
+  int64_t count = 0;
+  for (int64_t i = 0; i < r->load_count; i++) {
+    const situ_place_load *l = &r->loads[i];
+    if (l->launches || l->peak || l->parameters || l->buffers) r->loads[count++] = *l;
+  }
+  r->load_count = count;
+}
+
 void situ__preflight_fits(situ__preflight *p) {
   for (int64_t i = 0; i < p->report.load_count; i++)
     for (int64_t k = 0; k < i; k++) judge_chip(p, &p->report.loads[k], &p->report.loads[i]);
@@ -153,4 +163,5 @@ void situ__preflight_fits(situ__preflight *p) {
     judge(p, i);
     situ__text_free(&p->held[i].full);
   }
+  if (p->trial->options->map) forget_idle(&p->report);
 }

@@ -161,6 +161,7 @@ static void a_refusal_says_what_lacks(void **state) {
   expect_refusal(m, in, twice, 2, NULL, SITU_E_ARG, "sim:0 again");
   expect_refusal(m, in, &meta, 1, NULL, SITU_E_ARG, "limits[0].device is meta");
   expect_refusal(m, in, limits, 0, NULL, SITU_E_ARG, "give 1 to 64 devices");
+  expect_refusal(m, in, limits, 2, &(situ_place_fit_options){ .run.map = "*=sim:0" }, SITU_E_ARG, "options.run.map");
   expect_refusal(m, in, limits, 2, &(situ_place_fit_options){ .whole = none, .whole_count = 1 }, SITU_E_ARG,
                  "\"layers\" is neither");
   expect_refusal(m, wrong, limits, 2, NULL, SITU_E_STATE, "255");

@@ -186,11 +186,11 @@ static void mistakes_show_on_a_laptop(void **state) {
   assert_true(f && strstr(f->text, "plan:0") && strstr(f->text, "plan:1"));
   situ_place_report_free(&r);
   /* A device that is too small for the parameters, and for the run, with what is largest there. */
-  assert_int_equal(situ_place_check(m, in, &(situ_place_check_options){ .device = plan1, .map = "*=plan:1" }, &r),
-                   SITU_E_NOMEM);
-  assert_non_null(strstr(situ_error_message(), "2.weight (1.0 MiB)"));
-  expect_error(SITU_E_NOMEM, "place_check",
-               "options.map: nn_to_map: needs 1.5 MiB on plan:1, where 1.0 MiB of 1.0 MiB");
+  expect_ok(situ_place_check(m, in, &(situ_place_check_options){ .device = plan1, .map = "*=plan:1" }, &r));
+  f = finding_of(&r, SITU_PLACE_MEMORY);
+  assert_true(f && strstr(f->text, "2.weight (1.0 MiB)") &&
+              strstr(f->text, "needs 1.5 MiB on plan:1, where 1.0 MiB of 1.0 MiB"));
+  situ_place_report_free(&r);
   expect_ok(situ_nn_to(m, situ_dev("meta")));
   expect_ok(situ_place_check(m, in, &(situ_place_check_options){ .device = plan1 }, &r));
   f = finding_of(&r, SITU_PLACE_MEMORY);

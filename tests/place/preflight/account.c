@@ -25,15 +25,20 @@ static uint64_t smallest_budget(situ_nn_module *m, const situ_tree *in, const st
   return most;
 }
 
-static uint64_t predicted(situ_nn_module *m, const situ_tree *in, const struct mode *mode, goal *g, int64_t *mistakes) {
+/* map: by which the module comes; NULL: it is there, or will be made there. */
+static uint64_t predicted_by(const char *map, situ_nn_module *m, const situ_tree *in, const struct mode *mode, goal *g,
+                             int64_t *mistakes) {
   situ_scope scope;
   situ_place_report r;
   situ_optim *o = mode->make ? mode->make(situ_nn_parameters(m)) : NULL;
   if (o) situ_scope_begin(&scope);
   else situ_scope_begin_no_grad(&scope);
-  const situ_place_check_options options = {
-    .device = there(), .optims = &o, .optim_count = o != NULL, .loss = g->loss == SUM ? NULL : own_loss, .payload = g
-  };
+  const situ_place_check_options options = { .device = map ? (situ_device){ 0 } : there(),
+                                             .map = map,
+                                             .optims = &o,
+                                             .optim_count = o != NULL,
+                                             .loss = g->loss == SUM ? NULL : own_loss,
+                                             .payload = g };
   expect_ok(situ_place_check(m, in, &options, &r));
   assert_true(r.finished);
   assert_int_equal(r.load_count, 1);
@@ -45,12 +50,20 @@ static uint64_t predicted(situ_nn_module *m, const situ_tree *in, const struct m
   return peak;
 }
 
+static uint64_t predicted(situ_nn_module *m, const situ_tree *in, const struct mode *mode, goal *g, int64_t *mistakes) {
+  return predicted_by(NULL, m, in, mode, g, mistakes);
+}
+
+/* Without SITU_TEST_ALL a model is run, and trained by one of the optimisers. */
+static bool is_in_turn(const struct kind *k, const struct mode *mode) {
+  return !mode->make || (k - kinds) % (MODES - 1) + 1 == mode - modes || getenv("SITU_TEST_ALL");
+}
+
 static int by_size(const void *a, const void *b) {
   const double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
 }
 
-/* placement: K5 */
 static void the_peak_is_the_smallest_budget(void **state) {
   (void)state;
   double ratio[KINDS * MODES];
@@ -59,6 +72,7 @@ static void the_peak_is_the_smallest_budget(void **state) {
   if (table) print_message("%-22s %-10s %10s %10s  ratio\n", "", "", "predicted", "needed");
   for (const struct kind *k = kinds; k < kinds + KINDS; k++) {
     for (const struct mode *mode = modes; mode < modes + MODES; mode++) {
+      if (!is_in_turn(k, mode)) continue;
       situ_scope scope;
       situ_scope_begin(&scope);
       situ_nn_module *m = k->make();
@@ -82,6 +96,89 @@ static void the_peak_is_the_smallest_budget(void **state) {
   assert_true(ratio[0] >= 1);
   assert_true(ratio[count - 1] <= 1.05);
   assert_true(ratio[count / 2] <= 1.02);
+}
+
+typedef enum way { MADE, LOADED, MOVED, WAYS } way;
+
+static situ_nn_module *made_on(const char *device, const struct kind *k, const struct mode *mode) {
+  const situ_device before = situ_get_default_device();
+  expect_ok(situ_set_default_device(situ_dev(device)));
+  situ_nn_module *m = k->make();
+  expect_ok(situ_set_default_device(before));
+  return mode->make ? m : situ_nn_eval(m);
+}
+
+/* A model that was made on the device by its recipe, loaded there, or moved there from the host. */
+static situ_nn_module *brought(way by, const struct kind *k, const struct mode *mode) {
+  situ_nn_module *m = made_on(by == MOVED ? "cpu" : "meta", k, mode);
+  if (by != LOADED) {
+    expect_ok(situ_nn_to(m, there()));
+    return m;
+  }
+  situ_nn_module *other = made_on("cpu", k, mode);
+  situ_tree *state = situ_nn_state_dict(other);
+  expect_ok(situ_nn_load_state_dict(m, state, &(situ_nn_load_options){ .device = there() }));
+  situ_tree_free(state);
+  situ_nn_free(other);
+  return m;
+}
+
+/* The report of a model without memory, for each way in which it can get some. */
+static void expect_known(const struct kind *k, const struct mode *mode) {
+  const situ__block_cache *cache = situ__block_cache_of(there());
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  situ_tree *in = SITU_TREE(input_of(k));
+  goal g = { k->loss, k->tokens && mode->make ? input_of(k) : NULL };
+  situ_nn_module *seen = made_on("meta", k, mode);
+  const uint64_t there_at_once = predicted(seen, in, mode, &g, NULL),
+                 by_a_move = predicted_by("*=sim:0", seen, in, mode, &g, NULL);
+  situ_nn_free(seen);
+  for (way by = MADE; by < WAYS; by++) {
+    situ_nn_module *m = brought(by, k, mode);
+    expect_ok(situ_empty_cache(there()));
+    expect_ok(real_run(m, in, mode, &g));
+    const uint64_t most = cache->highest > cache->before ? cache->highest : cache->before,
+                   said = by == MOVED ? by_a_move : there_at_once;
+    if (said < most || (double)said > 1.05 * (double)most)
+      fail_msg("%s, %s, way %d: %llu of %llu B", k->name, mode->name, (int)by, (unsigned long long)said,
+               (unsigned long long)most);
+    situ_nn_free(m);
+  }
+  situ_tree_free(in);
+  expect_ok(situ_scope_end(&scope));
+}
+
+/* placement: K5 */
+static void a_model_on_meta_is_known_however_it_gets_memory(void **state) {
+  (void)state;
+  for (const struct kind *k = kinds; k < kinds + KINDS; k++)
+    for (const struct mode *mode = modes; mode < modes + MODES; mode++)
+      if (is_in_turn(k, mode)) expect_known(k, mode);
+}
+
+/* A map that matches nothing, and one for which there is no memory, are mistakes of the program. */
+static void a_map_that_cannot_be_is_found(void **state) {
+  (void)state;
+  static const situ_place_problem problem[] = { SITU_PLACE_OTHER, SITU_PLACE_MEMORY };
+  static const char *const map[] = { "nothing=sim:0", "*=sim:0" }, *const words[] = { "matches no", "are free" };
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  situ_nn_module *m = mlp();
+  situ_tree *in = SITU_TREE(situ_ones(SITU_SHAPE(64, 256), NULL));
+  expect_ok(situ_sim_budget(there().index, 1000));
+  for (int i = 0; i < 2; i++) {
+    situ_place_report r;
+    expect_ok(situ_place_check(m, in, &(situ_place_check_options){ .map = map[i] }, &r));
+    assert_int_equal(r.mistakes, 1);
+    assert_int_equal(r.findings[0].problem, problem[i]);
+    if (!strstr(r.findings[0].text, words[i])) fail_msg("%s", r.findings[0].text);
+    situ_place_report_free(&r);
+  }
+  expect_ok(situ_sim_reset(there().index));
+  situ_tree_free(in);
+  situ_nn_free(m);
+  expect_ok(situ_scope_end(&scope));
 }
 
 /* Of every optimiser, on matrices, which Muon wants. */
@@ -192,15 +289,21 @@ static void a_program_is_known_before_it_is_loaded(void **state) {
     (void)snprintf(path, sizeof path, "%s/program/data/%s", getenv("SITU_TEST_ROOT"), files[k]);
     situ_nn_module *seen =
         situ_nn_eval(situ_export_load(path, &(situ_load_options){ .device = situ_dev("meta"), .map = true }));
-    situ_nn_module *m = situ_nn_eval(situ_export_load(path, &(situ_load_options){ .device = there() }));
-    situ_tree *shapes = zeros_for(seen, situ_dev("meta")), *in = zeros_for(m, there());
+    situ_tree *shapes = zeros_for(seen, situ_dev("meta")), *in = zeros_for(seen, there());
     goal g = { SUM, NULL };
-    const uint64_t need = smallest_budget(m, in, &modes[0], &g), guess = predicted(seen, shapes, &modes[0], &g, NULL);
-    if (guess < need || (double)guess > 1.05 * (double)need) fail_msg("%s: %g", files[k], (double)guess / (double)need);
+    for (int moved = 0; moved < 2; moved++) {
+      const situ_device first = moved ? situ_dev("cpu") : there();
+      situ_nn_module *m = situ_nn_eval(situ_export_load(path, &(situ_load_options){ .device = first }));
+      expect_ok(situ_nn_to(m, there()));
+      const uint64_t need = smallest_budget(m, in, &modes[0], &g),
+                     guess = predicted_by(moved ? "*=sim:0" : NULL, seen, shapes, &modes[0], &g, NULL);
+      if (guess < need || (double)guess > 1.05 * (double)need)
+        fail_msg("%s, %d: %g", files[k], moved, (double)guess / (double)need);
+      situ_nn_free(m);
+    }
     situ_tree_free(shapes);
     situ_tree_free(in);
     situ_nn_free(seen);
-    situ_nn_free(m);
     expect_ok(situ_scope_end(&scope));
   }
 }
@@ -359,6 +462,8 @@ static void optimisers_are_checked(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
     PAIR_TEST(the_peak_is_the_smallest_budget),
+    PAIR_TEST(a_model_on_meta_is_known_however_it_gets_memory),
+    PAIR_TEST(a_map_that_cannot_be_is_found),
     PAIR_TEST(all_optimisers_are_counted),
     PAIR_TEST(both_devices_of_a_spread_model_are_counted),
     PAIR_TEST(a_program_is_known_before_it_is_loaded),
