@@ -50,6 +50,9 @@ typedef struct situ_comm_request situ_comm_request;
 SITU_API int situ_comm_rank(const situ_comm *comm);
 /** Number of ranks; -1 on error. */
 SITU_API int situ_comm_size(const situ_comm *comm);
+/** Bytes of values that this rank has given to calls so far, and has asked for: headers, which all calls have, are not
+    counted. What a step will come to is in the report of a check (situ_place_report.exchanges). */
+SITU_API SITU_CHECKED situ_status situ_comm_traffic(const situ_comm *comm, uint64_t *sent, uint64_t *received);
 
 /** Begins a call, and returns at once: *request ends with situ_comm_wait. Calls of different ranks match in the order
     in which they begin. They progress whenever this rank is in a call of this communicator. */

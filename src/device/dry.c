@@ -41,8 +41,28 @@ situ_storage *situ__dry_storage(const char *op, situ_device device, size_t bytes
 
 void situ__dry_freed(situ_storage *storage, situ_device device, size_t bytes, bool moved) {
   situ_dry *dry = void_of(storage)->dry;
-  const bool part = storage->flags & SITU_STORAGE_SLICE;
+  const bool part = storage->flags & (SITU_STORAGE_SLICE | SITU_STORAGE_AWAY);
   if (dry && dry->freed) dry->freed(dry, storage, device, part ? 0 : situ__memory_block(bytes), moved);
+}
+
+static void be_away(situ_storage *storage, const char *where) {
+  storage->flags |= SITU_STORAGE_AWAY | SITU_STORAGE_UNWRITTEN;
+  storage->payload = (void *)(uintptr_t)where;
+}
+
+void situ__dry_leave(situ_storage *storage, const char *where) {
+  situ_storage *shared = storage->flags & SITU_STORAGE_SLICE ? storage->payload : NULL;
+  situ__dry_freed(storage, storage->device, storage->bytes, true);
+  storage->flags &= ~(uint32_t)SITU_STORAGE_SLICE;
+  be_away(storage, where);
+  situ__storage_release(shared);
+}
+
+void situ__dry_return(situ_storage *storage, situ_storage *source) {
+  storage->flags = (storage->flags & ~(uint32_t)(SITU_STORAGE_AWAY | SITU_STORAGE_UNWRITTEN)) |
+                   (source->flags & SITU_STORAGE_UNWRITTEN);
+  storage->payload = NULL;
+  be_away(source, "another tensor has got it");
 }
 
 void situ__dry_discard(situ_storage *storage) {
@@ -147,6 +167,12 @@ situ_status situ__dry_copy(const char *op, const situ_storage *from, situ_storag
   if (to && dry->loaded && !dry->depth) dry->loaded(dry, op, to);
   if (to && situ__is_void(to)) situ__storage_wrote(to);
   return SITU_OK;
+}
+
+bool situ_dry_tell_exchange(const situ_dry_exchange *exchange) {
+  if (!situ__dry || !situ__dry->exchanged) return false;
+  if (exchange) situ__dry->exchanged(situ__dry, exchange);
+  return true;
 }
 
 bool situ_is_dry(void) { return situ__is_dry(); }

@@ -18,6 +18,9 @@ static inline bool situ__is_void(const situ_storage *storage) { return (storage-
 situ_storage *situ__dry_storage(const char *op, situ_device device, size_t bytes, uint64_t serial);
 /* Reports that its memory is freed, or would be; moved: it goes on with other memory. */
 void situ__dry_freed(situ_storage *storage, situ_device device, size_t bytes, bool moved);
+/* situ__storage_leave and situ__storage_return for storages of a dry run. */
+void situ__dry_leave(situ_storage *storage, const char *where);
+void situ__dry_return(situ_storage *storage, situ_storage *source);
 /* Frees the struct. */
 void situ__dry_discard(situ_storage *storage);
 

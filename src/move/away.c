@@ -29,7 +29,8 @@ situ_status situ_release_memory(const char *op, situ_tensor *t, const char *wher
   situ_storage *s = t->view.storage;
   if (s->flags & (SITU_STORAGE_AWAY | SITU_STORAGE_PENDING) && situ__settle(op, s) != SITU_OK) return situ_error();
   if (!is_whole(op, t, SITU_STORAGE_FOREIGN | SITU_STORAGE_SAMPLE)) return situ_error();
-  if (!situ__is_dry()) situ__storage_leave(s, where);
+  if (situ__is_void(s)) situ__dry_leave(s, where);
+  else if (!situ__is_dry()) situ__storage_leave(s, where);
   return SITU_OK;
 }
 
@@ -42,6 +43,7 @@ situ_status situ_return_memory(const char *op, situ_tensor *t, situ_tensor *valu
   if (!(to->flags & SITU_STORAGE_AWAY) || to->bytes != from->bytes || !situ__same_device(to->device, from->device))
     return situ__fail(SITU_E_STATE, op, "%s has memory, or another size or device than the %zu bytes that it would get",
                       *situ_name(t) ? situ_name(t) : "the tensor", from->bytes);
-  if (!situ__is_dry()) situ__storage_return(to, from);
+  if (situ__is_void(to) && situ__is_void(from)) situ__dry_return(to, from);
+  else if (!situ__is_dry()) situ__storage_return(to, from);
   return SITU_OK;
 }

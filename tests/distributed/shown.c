@@ -74,7 +74,7 @@ static bool is_clean(show *s, int r) {
   return length >= 0 && (!length || has(s->text[r], "no finding"));
 }
 
-/* A preflight weighs this rank's part of each parameter, and tells that its peak is without steps of parts. */
+/* A preflight weighs this rank's part of each parameter, and tells what it sends. */
 static bool is_weighed(show *s, int r) {
   situ_placement p;
   situ_place_report report;
@@ -85,9 +85,8 @@ static bool is_weighed(show *s, int r) {
       situ_place_of(s->model[r], &p) == SITU_OK && situ_place_check(s->model[r], in, &training, &report) == SITU_OK;
   situ_tree_free(in);
   if (!checked) return false;
-  const bool weighed = report.load_count == 1 && report.loads[0].parameters == p.bytes && report.mistakes == 0;
-  const bool told =
-      situ_place_report_to_string(&report, s->text[r], WORDS) > 0 && has(s->text[r], "has parts of ranks");
+  const bool weighed = report.load_count == 1 && report.loads[0].parameters == p.bytes && report.finding_count == 0;
+  const bool told = situ_place_report_to_string(&report, s->text[r], WORDS) > 0 && has(s->text[r], "\nranks\n  all_");
   situ_place_report_free(&report);
   return told && (weighed || has("the weight of the parameters", "-"));
 }

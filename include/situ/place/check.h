@@ -37,6 +37,16 @@ typedef struct situ_place_finding {
   const char *site;   /**< source line of the program: "train.c:41 in step" */
 } situ_place_finding;
 
+/** Calls between ranks of one kind, in the step that is checked: what this rank sends and receives. */
+typedef struct situ_place_exchange {
+  const char *op;     /**< "all_gather" */
+  const char *name;   /**< what is transferred: "0.weight and 3 more" */
+  const char *module; /**< path of the module whose forward calls; "": behind or between forwards */
+  int peer;           /**< the other rank of send and receive, the root of broadcast; else -1: all */
+  int64_t count;
+  uint64_t sent, received; /**< bytes of values, by all of them, as situ_comm_traffic counts */
+} situ_place_exchange;
+
 /** Work and memory of one device. */
 typedef struct situ_place_load {
   situ_device device;
@@ -55,6 +65,9 @@ typedef struct situ_place_report {
   int64_t finding_count;
   situ_place_edge *edges; /**< copies between devices, as situ_place_svg takes them */
   int64_t edge_count;
+  situ_place_exchange *exchanges; /**< calls between ranks: of one step of training (all micro-batches of this rank,
+                                       and the step of the optimisers, if they are given), else of the run */
+  int64_t exchange_count;
   situ_place_load *loads; /**< one per device */
   int64_t load_count;
 } situ_place_report;
@@ -80,9 +93,9 @@ typedef struct situ_place_check_options {
   situ_place_backward backward;
   /** The optimisers that train the module, for the peak of training: where backward is checked and nothing is wrong,
       two steps of forward, loss, backward, step and zero_grad are run on a copy. Gradients that exist are added to,
-      as those of several batches are. A note says if they cannot be: of
-      LBFGS, whose steps follow from values, of an optimiser that ranks have in parts, and of a module that cannot be
-      copied. */
+      as those of several batches are. Over ranks a step has all micro-batches of this rank; give the optimiser of
+      ZeRO too (situ_dist_zero_optim). A note says if the steps cannot be run: of LBFGS, whose steps follow from values,
+      and of a module that cannot be copied. */
   situ_optim *const *optims;
   int64_t optim_count;
   /** The loss of these steps, made of forward's result; NULL: the sum of all results. */
@@ -101,8 +114,9 @@ typedef struct situ_place_check_options {
 
     Of a module that ranks train together, a rank may check its own at any time, also in the middle of a step: no other
     rank hears of it. Collective calls are checked and give shapes; one whose values the host reads is reported as a
-    read of values. Parameters in parts count as whole
-    in a peak.
+    read of values. Peaks of training have what ddp and ZeRO keep and gather, when other ranks are late, which is when a
+    rank needs the most; without backward parameters in parts count as whole. Inputs are those of one micro-batch: of a
+    pipeline's stage the activations that it gets, on meta, on rank 0 a part of the input.
 
     SITU_OK: the check was made, and *report has the findings; free it with situ_place_report_free. With report NULL,
     findings that are not notes are an error, SITU_E_STATE, whose message is the report. options may be NULL. */
@@ -120,7 +134,8 @@ SITU_API int64_t situ_place_report_to_string(const situ_place_report *report, ch
 SITU_API void situ_place_report_print(const situ_place_report *report);
 /** The report as JSON: {"finished", "differentiated", "findings": [{"problem", "note",
     "backward", "count", "status", "op", "module", "tensor", "text", "fix", "site"}], "edges":
-    [{"from", "to", "from_device", "to_device", "bytes", "count", "op", "site"}], "devices":
+    [{"from", "to", "from_device", "to_device", "bytes", "count", "op", "site"}], "exchanges":
+    [{"op", "name", "module", "peer", "count", "sent", "received"}], "devices":
     [{"device", "launches", "parameters", "buffers", "peak"}]}. */
 SITU_API int64_t situ_place_report_json(const situ_place_report *report, char *buffer, size_t size);
 

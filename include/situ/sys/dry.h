@@ -20,6 +20,13 @@ typedef struct situ_dry_copy {
   const situ_storage *source, *target; /**< NULL: host memory outside tensors */
 } situ_dry_copy;
 
+/** A call between ranks that would have been made: the bytes that this rank gives to it, and gets. */
+typedef struct situ_dry_exchange {
+  const char *op, *name; /**< "all_gather"; what is transferred */
+  int peer;              /**< of send, receive and broadcast; else -1 */
+  uint64_t sent, received;
+} situ_dry_exchange;
+
 /** The recorder: embed it in your own struct. Callbacks run on the thread of the dry run, may be NULL, and must not
     call ops. */
 typedef struct situ_dry situ_dry;
@@ -28,6 +35,7 @@ struct situ_dry {
   /** An error was found: read it with situ_error_read. The call then continues as if it had succeeded, if it can. */
   void (*found)(situ_dry *dry);
   void (*copied)(situ_dry *dry, const situ_dry_copy *copy);
+  void (*exchanged)(situ_dry *dry, const situ_dry_exchange *exchange);
   void (*launched)(situ_dry *dry, const char *op, situ_device device, const situ_work *work);
   /** A storage was made; a storage was freed or moved, then `device` is its previous device. block: the bytes that the
       allocator takes for it, 0 if it is a part of another storage's memory. */
@@ -64,6 +72,9 @@ SITU_API void situ_dry_resume(void);
 /** Whether this thread is in a dry run. Code that talks to other processes, or that keeps a record of calls, must then
     do neither. */
 SITU_API bool situ_is_dry(void);
+/** Reports a call between ranks to this thread's recorder. Returns whether there is one that hears of them; NULL only
+    asks. */
+SITU_API bool situ_dry_tell_exchange(const situ_dry_exchange *exchange);
 /** For a call that needs values: in a dry run records and reports that there are none, and returns the error. SITU_OK
     otherwise. */
 SITU_API situ_status situ_dry_refuse(const char *op);

@@ -32,6 +32,10 @@ static void free_peers(situ_comm *c) {
 
 static void release_comm(situ_comm *c) {
   if (--c->refs > 0 || situ__forked()) return;
+  if (c->rehearses) {
+    situ__handle_free(c, sizeof *c, NULL);
+    return;
+  }
   free_peers(c);
   if (c->direct.engine) c->direct.engine->release(c->direct.state, c->failed != SITU_OK);
   c->host.engine->release(c->host.state, c->failed != SITU_OK);
@@ -78,6 +82,24 @@ situ_comm *situ_comm_new(const situ_comm_engine *engine, void *state, int rank, 
   return NULL;
 }
 
+situ_comm *situ__comm_rehearsal(const char *op, const situ_comm *c) {
+  situ_comm *r = situ__handle_new(SITU__A_COMM, sizeof *r);
+  if (!r) return situ__no_memory(op, sizeof *r), NULL;
+  r->refs = 1;
+  r->host = c->host;
+  r->direct = c->direct;
+  r->device_engine = c->device_engine;
+  r->device = c->device;
+  r->rank = c->rank;
+  r->size = c->size;
+  r->deadline = c->deadline;
+  r->last = &r->first;
+  r->culprit = -1;
+  r->divides = c->divides;
+  r->rehearses = true;
+  return r;
+}
+
 situ_comm *situ_comm_refuse(situ_status status, const char *engine, const char *why) {
   return situ__fail(status == SITU_OK ? SITU_E_COMM : status, "comm_new", "%s: %s", engine ? engine : "?",
                     why ? why : "?"),
@@ -85,6 +107,14 @@ situ_comm *situ_comm_refuse(situ_status status, const char *engine, const char *
 }
 
 int situ_comm_rank(const situ_comm *comm) { return situ__comm_given("comm_rank", comm) ? comm->rank : -1; }
+situ_status situ_comm_traffic(const situ_comm *comm, uint64_t *sent, uint64_t *received) {
+  static const char op[] = "comm_traffic";
+  if (!situ__comm_given(op, comm) || !situ__given(op, "sent", sent) || !situ__given(op, "received", received))
+    return situ_error();
+  *sent = comm->sent;
+  *received = comm->received;
+  return SITU_OK;
+}
 int situ_comm_size(const situ_comm *comm) { return situ__comm_given("comm_size", comm) ? comm->size : -1; }
 
 void situ_comm_abort(situ_comm *comm, const char *why) {
@@ -173,7 +203,8 @@ static int count_rounds(const situ_comm *c, situ_comm_op op) {
 }
 
 static bool allocate_request(const char *op, const situ_comm *c, situ_comm_request *r) {
-  const bool direct = situ__comm_is_direct(r) || r->simulated; /* values are tensors (direct.c), or there are none */
+  /* values are tensors (direct.c), or there are none */
+  const bool direct = situ__comm_is_direct(r) || (r->simulated && !c->rehearses);
   r->rounds = count_rounds(c, r->transfer.op);
   r->header = situ__calloc((size_t)r->rounds + 1, sizeof *r->header);
   r->sending = situ__calloc((size_t)r->rounds + 1, sizeof *r->sending);
@@ -204,6 +235,17 @@ situ_comm_request *situ__comm_open(const char *op, situ_comm *c, const situ_comm
   return situ__comm_open_for(op, c, call, &c->host);
 }
 
+static void tell_exchange(const situ_comm_request *r) {
+  const situ_comm_op op = r->transfer.op;
+  if (!r->sent && !r->received) return;
+  (void)situ_dry_tell_exchange(
+      &(situ_dry_exchange){ .op = situ_comm_op_name(op),
+                            .name = r->header->name,
+                            .peer = situ__comm_is_pair(op) || op == SITU_COMM_BROADCAST ? r->transfer.peer : -1,
+                            .sent = r->sent,
+                            .received = r->received });
+}
+
 static situ_comm_request *open_request(const char *op, situ_comm *c, const situ_comm_call *call,
                                        const situ__comm_way *way, bool simulated) {
   const situ_dtype dtype = call->dtype ? call->dtype : SITU_F32;
@@ -232,12 +274,14 @@ static situ_comm_request *open_request(const char *op, situ_comm *c, const situ_
   }
   fill_request(c, r, call);
   c->refs++;
+  if (simulated) tell_exchange(r);
   return r;
 }
 
 situ_comm_request *situ__comm_open_for(const char *op, situ_comm *c, const situ_comm_call *call,
                                        const situ__comm_way *way) {
-  return situ_is_dry() ? (situ_dry_refuse(op), NULL) : open_request(op, c, call, way, false);
+  if (situ_is_dry() && !c->rehearses) return situ_dry_refuse(op), NULL;
+  return open_request(op, c, call, way, c->rehearses);
 }
 
 situ_comm_request *situ__comm_simulate(const char *op, situ_comm *c, const situ_comm_call *call) {

@@ -101,6 +101,8 @@ struct situ_comm {
   int64_t pairs;                    /* headers of SEND and RECEIVE in all inboxes */
   situ_comm_request *first, **last; /* calls that have begun, in order, until they end */
   bool held;                        /* a backward exchanges gradients: calls of the program would be out of order */
+  bool rehearses;                   /* a double for dry runs, of which nothing leaves this rank */
+  uint64_t sent, received;          /* bytes of values, of all calls so far */
   bool divides;                     /* a model is divided over its ranks, which have different values */
   situ__comm_header *words;         /* of the first rank that has given up, until this one does; borrowed of a peer */
   int speaker;                      /* that rank */
@@ -172,8 +174,11 @@ situ_status situ__comm_failure(const char *op, const situ_comm *c);
 /* A request with memory for call.count elements, whose call.send and .receive are not used. NULL after recording. */
 situ_comm_request *situ__comm_open(const char *op, situ_comm *c, const situ_comm_call *call);
 /* In a dry run: the same checks, and a request that has ended. Nothing is sent, counted or received, and it has no
-   memory. situ__comm_open and situ__comm_open_for are refused in a dry run. */
+   memory. situ__comm_open and situ__comm_open_for are refused in a dry run, but of a rehearsal: there requests have
+   memory, which is not written, and all that follows gives shapes. */
 situ_comm_request *situ__comm_simulate(const char *op, situ_comm *c, const situ_comm_call *call);
+/* The double of a communicator for dry runs. The caller frees it (situ_comm_free). NULL after recording an error. */
+situ_comm *situ__comm_rehearsal(const char *op, const situ_comm *c);
 /* The memory that is sent, and that values arrive in: NULL where the op has none. */
 static inline void *situ__comm_outgoing(situ_comm_request *r) { return (void *)(uintptr_t)r->transfer.send; }
 static inline void *situ__comm_arrived(situ_comm_request *r) { return r->transfer.receive; }

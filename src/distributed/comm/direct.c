@@ -89,6 +89,7 @@ bool situ__comm_leave_device(situ_comm_request *r) {
 
 bool situ__comm_fill(situ_comm_request *r, situ_tensor *t) {
   if (!r->sent) return true;
+  if (!situ__comm_is_direct(r) && r->simulated) return true;
   if (!situ__comm_is_direct(r)) return situ_copy_to_host(t, situ__comm_outgoing(r), r->sent) == SITU_OK;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
@@ -98,12 +99,13 @@ bool situ__comm_fill(situ_comm_request *r, situ_tensor *t) {
 
 bool situ__comm_clear(situ_comm_request *r) {
   if (situ__comm_is_direct(r)) return set_source(r, make_memory(r, r->sent, true));
-  memset(situ__comm_outgoing(r), 0, r->sent);
+  if (!r->simulated) memset(situ__comm_outgoing(r), 0, r->sent);
   return true;
 }
 
 bool situ__comm_put(situ_comm_request *r, int64_t at, situ_tensor *t) {
   const size_t size = situ_dtype_size(r->transfer.dtype), bytes = (size_t)situ_numel(t) * size;
+  if (!situ__comm_is_direct(r) && r->simulated) return true;
   if (!situ__comm_is_direct(r))
     return situ_copy_to_host(t, (char *)situ__comm_outgoing(r) + (size_t)at * size, bytes) == SITU_OK;
   if (!r->source && !set_source(r, make_memory(r, r->sent, false))) return false;
@@ -138,6 +140,8 @@ situ_tensor *situ__comm_result(const situ_comm_request *r, int64_t at, situ_shap
   int64_t count;
   if (!situ_shape_numel("comm", &shape, &count)) return NULL;
   const size_t size = situ_dtype_size(r->transfer.dtype);
+  if (!r->target && r->simulated)
+    return situ_zeros(shape, &(situ_options){ .dtype = r->transfer.dtype, .device = device });
   if (!r->target)
     return situ_from_host((char *)r->transfer.receive + (size_t)at * size, (size_t)count * size, shape,
                           &(situ_options){ .dtype = r->transfer.dtype, .device = device });
@@ -148,11 +152,12 @@ situ_tensor *situ__comm_result(const situ_comm_request *r, int64_t at, situ_shap
 bool situ__comm_write(const situ_comm_request *r, int64_t at, situ_tensor *t) {
   const size_t size = situ_dtype_size(r->transfer.dtype), count = (size_t)situ_numel(t);
   if (!r->received) return true;
-  if (!r->target)
+  if (!r->target && !r->simulated)
     return situ_copy_from_host(t, (char *)r->transfer.receive + (size_t)at * size, count * size) == SITU_OK;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  situ_copy_(t, situ_reshape(situ__comm_part(r, at, (int64_t)count), situ_shape_of(t)));
+  if (!r->target) situ_zero_(t); /* values that are unknown in a dry run */
+  else situ_copy_(t, situ_reshape(situ__comm_part(r, at, (int64_t)count), situ_shape_of(t)));
   return situ_scope_end(&s) == SITU_OK;
 }
 

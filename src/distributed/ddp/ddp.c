@@ -10,6 +10,7 @@
 #include "situ/sys/grad.h"
 #include "situ/sys/layers.h"
 #include "situ/sys/tensor.h"
+#include "situ/sys/trainer.h"
 
 static const char new_op[] = "dist_ddp_new";
 static const char pass_op[] = "backward";
@@ -188,7 +189,7 @@ static bool begin_pass(situ_dist_ddp *d) {
 
 static situ_tensor *on_gradient(situ_tensor *grad, void *payload) {
   situ__dist_item *item = payload;
-  if (situ_is_dry()) return grad;
+  if (situ__dist_stands_by(item->ddp->comm)) return grad;
   item->prior_in_parts = situ_grad_is_in_parts(item->tensor);
   item->prior = item->prior_in_parts || situ_grad(item->tensor);
   return grad;
@@ -198,7 +199,7 @@ static situ_status on_ready(situ_tensor *leaf, situ_tensor *grad, void *payload)
   situ__dist_item *item = payload;
   situ_dist_ddp *d = item->ddp;
   (void)leaf;
-  if (situ_is_dry()) return SITU_OK;
+  if (situ__dist_stands_by(d->comm)) return SITU_OK;
   if (d->no_sync && !item->prior_in_parts) {
     d->unsynced = true;
     return SITU_OK;
@@ -219,7 +220,15 @@ static situ_status on_ready(situ_tensor *leaf, situ_tensor *grad, void *payload)
 
 /* ---- making and freeing ---- */
 
+situ_status situ__dist_hook(const situ_comm *c, situ_nn_module *m, bool before, situ_nn_hook hook, void *payload,
+                            int64_t *handle) {
+  if (!c->rehearses) return situ_nn_register_wrapper_hook(m, before, hook, payload, handle);
+  return before ? situ_nn_register_forward_pre_hook(m, hook, payload, handle)
+                : situ_nn_register_forward_hook(m, hook, payload, handle);
+}
+
 static void free_ddp(situ_dist_ddp *d) {
+  SITU_IGNORE(situ_set_trainer(d->module, NULL, d));
   situ_nn_remove_hook(d->module, d->pre_hook);
   if (d->zero) d->parts->forget(d->zero);
   if (d->items) end_step(d);
@@ -238,8 +247,7 @@ bool situ__dist_watch(const situ_dist_ddp *d) {
 }
 
 static bool add_hooks(situ_dist_ddp *d) {
-  return situ_nn_register_wrapper_hook(d->module, true, before_forward, d, &d->pre_hook) == SITU_OK &&
-         situ__dist_watch(d);
+  return situ__dist_hook(d->comm, d->module, true, before_forward, d, &d->pre_hook) == SITU_OK && situ__dist_watch(d);
 }
 
 static bool set_options(situ_dist_ddp *d, const situ_dist_ddp_options *options) {
@@ -285,12 +293,17 @@ static bool same_options(situ_dist_ddp *d) {
   return good;
 }
 
-static bool start_ddp(situ_dist_ddp *d, const situ_dist_ddp_options *options) {
-  if (!set_options(d, options) || !situ__dist_list_items(new_op, d) || !situ__dist_fill_buckets(new_op, d))
-    return false;
+/* The ranks have the same, and the same values. */
+static bool equalise(situ_dist_ddp *d) {
   SITU__ALONE(in, &d->comm->alone, new_op, "this communicator");
   if (!in || !same_options(d) || !situ__dist_compare_layout(new_op, d)) return false;
-  if (!(d->options.no_broadcast ? situ__dist_compare_values(new_op, d) : situ__dist_broadcast(new_op, d))) return false;
+  return d->options.no_broadcast ? situ__dist_compare_values(new_op, d) : situ__dist_broadcast(new_op, d);
+}
+
+static bool start_ddp(situ_dist_ddp *d, const situ_dist_ddp_options *options) {
+  if (!set_options(d, options) || !situ__dist_list_items(new_op, d) || !situ__dist_fill_buckets(new_op, d) ||
+      (!d->comm->rehearses && !equalise(d)))
+    return false;
   end_step(d); /* the versions of the buffers are those after the broadcast */
   return add_hooks(d);
 }
@@ -306,10 +319,36 @@ static situ_dist_ddp *make_ddp(situ_nn_module *module, situ_comm *comm, const si
   return NULL;
 }
 
+static void free_twin(void *twin) {
+  situ_dist_ddp *d = twin;
+  situ_comm *comm = d->comm;
+  free_ddp(d);
+  situ_comm_free(comm);
+}
+
+/* It draws nothing, and compares no values. */
+static void *make_twin(void *self, const situ_twin_module *module) {
+  const situ_dist_ddp *d = self;
+  situ_dist_ddp_options options = d->options;
+  options.seed = 0;
+  options.check_every = 0;
+  situ_comm *comm = situ__comm_rehearsal(new_op, d->comm);
+  situ_dist_ddp *twin = comm ? make_ddp(module->copy, comm, &options) : NULL;
+  if (!twin) situ_comm_free(comm);
+  return twin;
+}
+
+static int64_t passes(const void *twin) { return ((const situ_dist_ddp *)twin)->count; }
+
+static const situ_trainer trainer = { make_twin, free_twin, passes, NULL, NULL };
+
 situ_dist_ddp *situ_dist_ddp_new(situ_nn_module *module, situ_comm *comm, const situ_dist_ddp_options *options) {
   SITU__MADE_OF_OPS(new_op);
   if (!situ__valid(new_op, "module", module, SITU__A_MODULE) || !situ__comm_given(new_op, comm)) return NULL;
-  return situ__comm_replicates(new_op, comm) ? make_ddp(module, comm, options) : NULL;
+  situ_dist_ddp *d = situ__comm_replicates(new_op, comm) ? make_ddp(module, comm, options) : NULL;
+  if (!d || situ_set_trainer(module, &trainer, d) == SITU_OK) return d;
+  free_ddp(d);
+  return NULL;
 }
 
 bool situ__dist_equalise(situ_nn_module *module, situ_comm *comm) {

@@ -108,6 +108,11 @@ void situ__dist_free_items(situ_dist_ddp *d);
 bool situ__dist_keep_up(const char *op, situ_dist_ddp *d, bool exact);
 /* Behind a backward without such a forward: returns false after recording the name of a change. */
 bool situ__dist_is_known(const char *op, situ_dist_ddp *d);
+/* Whether hooks must do nothing: in a dry run only those of a twin work. */
+static inline bool situ__dist_stands_by(const situ_comm *c) { return situ_is_dry() && !c->rehearses; }
+/* A hook on forward of what is bound to a module; of a twin, one that a dry run calls (ddp.c). */
+situ_status situ__dist_hook(const situ_comm *c, situ_nn_module *m, bool before, situ_nn_hook hook, void *payload,
+                            int64_t *handle);
 /* Gives the items their hooks (ddp.c). Returns false after recording an error. */
 bool situ__dist_watch(const situ_dist_ddp *d);
 

@@ -64,7 +64,7 @@ static moments join_ranks(double *all, int64_t channels, join how, int64_t lo, i
 /* Values of a tensor of any floating dtype. */
 static bool read_channels(situ_tensor *t, double *values, int64_t channels) {
   t = situ_to_dtype(situ_to(t, (situ_device){ SITU_CPU, 0 }), SITU_F64);
-  return situ_copy_to_host(t, values, (size_t)channels * sizeof *values) == SITU_OK;
+  return t && (situ_is_dry() || situ_copy_to_host(t, values, (size_t)channels * sizeof *values) == SITU_OK);
 }
 
 /* Memory for the moments of all ranks, and behind them this rank's own. */
@@ -73,6 +73,16 @@ static double *alloc_moments(const sync_call *s) {
   double *memory = situ__calloc(1, bytes);
   if (!memory) situ__no_memory(op, bytes);
   return memory;
+}
+
+/* In a dry run: all ranks have what this one has. */
+static bool rehearse(const sync_call *s, const situ_comm_call *call) {
+  situ_comm_request *r = situ__comm_simulate(op, s->comm, call);
+  double *all = call->receive;
+  for (int i = 0; r && i < s->comm->size; i++)
+    memcpy(all + i * call->count, call->send, (size_t)call->count * sizeof *all);
+  situ__comm_close(r);
+  return r;
 }
 
 /* Sends this rank's moments to all. Returns those of all ranks in *total, which is in `memory`; false after
@@ -87,13 +97,14 @@ static bool exchange(const sync_call *s, double *memory, double count, situ_tens
     return false;
   const situ_comm_call call = { SITU_COMM_ALL_GATHER, .dtype = SITU_F64, .count = length,
                                 .send = own,          .receive = memory, .name = s->name };
-  if (situ__comm_call(op, s->comm, &call) != SITU_OK) return false;
+  if (situ_is_dry() ? !rehearse(s, &call) : situ__comm_call(op, s->comm, &call) != SITU_OK) return false;
   *total = join_ranks(memory, s->channels, how, 0, s->comm->size);
   return true;
 }
 
 /* [C] or, to be broadcast over a tensor of ndim dimensions, [1, C, 1, ...]. */
 static situ_tensor *channel_tensor(const double *values, int64_t channels, situ_dtype dtype, situ_device device) {
+  if (situ_is_dry()) return situ_zeros(SITU_SHAPE(channels), &(situ_options){ .dtype = dtype, .device = device });
   situ_tensor *t = situ_from_host(values, (size_t)channels * sizeof *values, SITU_SHAPE(channels),
                                   &(situ_options){ .dtype = SITU_F64, .device = { SITU_CPU, 0 } });
   return situ_to(situ_to_dtype(t, dtype), device);
@@ -255,7 +266,7 @@ static situ_tensor *through(const situ_nn_normalise_call *w, void *payload) {
   const situ_batch_norm_options o = { .size = sizeof o, .training = true, .momentum = w->momentum, .eps = w->eps };
   if (comm->size == 1 || situ_device_of(w->input).kind == SITU_META)
     return situ_batch_norm(w->input, w->running_mean, w->running_var, w->weight, w->bias, &o);
-  if (situ_is_dry()) return simulate(w);
+  if (situ_is_dry() && !situ_dry_tell_exchange(NULL)) return simulate(w);
   sync_call *s = situ__alloc(sizeof *s);
   if (!s) return situ__no_memory(op, sizeof *s), NULL;
   *s = (sync_call){ .comm = comm, .what = *w, .channels = situ_size(w->input, 1) };

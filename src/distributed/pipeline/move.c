@@ -29,7 +29,7 @@ static situ_comm_request *begin_call(const situ_dist_pipeline *p, int peer, situ
                                 .name = name,
                                 .step = p->step };
   situ_comm_request *r = situ__comm_open(op, p->comm, &call);
-  if (r && t && situ_copy_to_host(t, situ__comm_outgoing(r), r->sent) != SITU_OK) {
+  if (r && t && !situ__comm_fill(r, t)) {
     situ__comm_close(r);
     return NULL;
   }
@@ -51,10 +51,7 @@ static bool end_send(situ_comm_request **r) {
 }
 
 static situ_tensor *end_receive(situ_comm_request **r, const situ__pipe_kind *kind, situ_device device) {
-  situ_tensor *t = NULL;
-  if (end_call(*r))
-    t = situ_from_host(situ__comm_arrived(*r), (*r)->received, kind->shape,
-                       &(situ_options){ .dtype = kind->dtype, .device = device });
+  situ_tensor *t = end_call(*r) ? situ__comm_result(*r, 0, kind->shape, device) : NULL;
   situ__comm_close(*r);
   *r = NULL;
   return t;

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "distributed/ddp/ddp.h"
+#include "situ/sys/trainer.h"
 
 static const char op[] = "dist_pipeline_step";
 static const char new_op[] = "dist_pipeline_new";
@@ -36,6 +37,7 @@ static situ_tensor *find_loss(situ_dist_pipeline *p, situ_tensor *y, int64_t k) 
   if (!y || (p->targets && !target)) return NULL;
   situ_tensor *loss = p->options.loss(y, target, p->options.payload);
   if (!loss && situ_error() == SITU_OK) situ__fail(SITU_E_ARG, op, "the loss function returned NULL");
+  if (p->comm->rehearses) return loss;
   if (!loss || situ_item(loss, &value) != SITU_OK) return NULL;
   p->loss += value;
   return loss;
@@ -230,16 +232,83 @@ static bool start(const situ_dist_pipeline *p) {
   return same_options(p);
 }
 
-situ_dist_pipeline *situ_dist_pipeline_new(situ_nn_module *stage, situ_comm *comm,
-                                           const situ_dist_pipeline_options *options) {
-  if (!situ__valid(new_op, "stage", stage, SITU__A_MODULE) || !situ__comm_given(new_op, comm)) return NULL;
+static situ_dist_pipeline *make_pipeline(situ_nn_module *stage, situ_comm *comm, situ_dist_pipeline_options options) {
   situ_dist_pipeline *p = situ__handle_new(SITU__A_PIPELINE, sizeof *p);
   if (!p) return situ__no_memory(new_op, sizeof *p), NULL;
   p->module = situ_nn_retain(stage);
   p->comm = comm;
-  if (options) p->options = *options;
-  p->count = p->options.micro_batches ? p->options.micro_batches : comm->size;
-  if (start(p)) return p;
+  p->options = options;
+  p->count = options.micro_batches ? options.micro_batches : comm->size;
+  return p;
+}
+
+/* ---- for dry runs ---- */
+
+static void free_twin(void *twin) {
+  situ_dist_pipeline *p = twin;
+  situ_comm *comm = p->comm;
+  situ_dist_pipeline_free(p);
+  situ_comm_free(comm);
+}
+
+static void *make_twin(void *self, const situ_twin_module *module) {
+  const situ_dist_pipeline *p = self;
+  situ_comm *comm = situ__comm_rehearsal(new_op, p->comm);
+  situ_dist_pipeline *twin = comm ? make_pipeline(module->copy, comm, p->options) : NULL;
+  if (!twin) situ_comm_free(comm);
+  return twin;
+}
+
+/* The loss of the check in the form of a pipeline's. */
+typedef struct twin_loss {
+  situ_twin_loss of;
+  void *payload;
+} twin_loss;
+
+static situ_tensor *find_twin_loss(situ_tensor *output, situ_tensor *target, void *payload) {
+  const twin_loss *loss = payload;
+  (void)target;
+  situ_tree *outputs = situ_tree_tensor(output);
+  situ_tensor *value = outputs ? loss->of(outputs, loss->payload) : NULL;
+  situ_tree_free(outputs);
+  return value;
+}
+
+/* The input of a step, of whose micro-batches x is one. */
+static situ_tensor *whole_input(const situ_dist_pipeline *p, const situ_tensor *x) {
+  situ_shape shape = situ_shape_of(x);
+  const situ_device device = situ_device_of(x);
+  if (shape.ndim) shape.dim[0] *= p->count;
+  return situ_zeros(shape, &(situ_options){ .dtype = situ_dtype_of(x),
+                                            .device = device.kind == SITU_META ? situ_nn_home(p->module) : device });
+}
+
+static situ_status run_twin(void *twin, const situ_tree *inputs, situ_twin_loss loss, void *payload) {
+  situ_dist_pipeline *p = twin;
+  twin_loss with = { loss, payload };
+  situ_tensor *x = situ_tree_kind_of(inputs) == SITU_TREE_TENSOR ? situ_tree_value(inputs)
+                   : situ_tree_count(inputs) > 0                 ? situ_tree_tensor_at(inputs, 0)
+                                                                 : NULL;
+  if (!x) return situ__fail(SITU_E_ARG, op, "the inputs have no tensor");
+  p->options.loss = find_twin_loss;
+  p->options.payload = &with;
+  p->before = (situ__pipe_kind){ situ_dtype_of(x), situ_shape_of(x) };
+  situ_scope s;
+  situ_scope_begin(&s);
+  const bool good = run_step(p, true, situ__pipe_is_first(p) ? whole_input(p, x) : NULL, NULL);
+  end_step(p);
+  return situ_scope_end(&s) == SITU_OK && good ? SITU_OK : situ_error();
+}
+
+static const situ_trainer trainer = { make_twin, free_twin, NULL, run_twin, NULL };
+
+situ_dist_pipeline *situ_dist_pipeline_new(situ_nn_module *stage, situ_comm *comm,
+                                           const situ_dist_pipeline_options *options) {
+  if (!situ__valid(new_op, "stage", stage, SITU__A_MODULE) || !situ__comm_given(new_op, comm)) return NULL;
+  static const situ_dist_pipeline_options plain;
+  situ_dist_pipeline *p = make_pipeline(stage, comm, options ? *options : plain);
+  if (!p) return NULL;
+  if (start(p) && situ_set_trainer(stage, &trainer, p) == SITU_OK) return p;
   situ_comm_abort(comm, situ_error_message());
   situ_dist_pipeline_free(p);
   return NULL;
@@ -251,6 +320,7 @@ int64_t situ_dist_pipeline_steps(const situ_dist_pipeline *pipeline) {
 
 void situ_dist_pipeline_free(situ_dist_pipeline *pipeline) {
   if (!pipeline || !is_pipeline("dist_pipeline_free", pipeline)) return;
+  SITU_IGNORE(situ_set_trainer(pipeline->module, NULL, pipeline));
   situ_nn_free(pipeline->module);
   situ__handle_free(pipeline, sizeof *pipeline, NULL);
 }

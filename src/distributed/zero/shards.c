@@ -318,7 +318,7 @@ static situ_status on_ready(situ_tensor *leaf, situ_tensor *grad, void *payload)
   const int64_t i = z->ddp->items[mark - z->shards->marks].bucket;
   holder *h = &z->shards->holders[i];
   (void)leaf, (void)grad;
-  if (situ_is_dry()) return SITU_OK;
+  if (situ__dist_stands_by(z->comm)) return SITU_OK;
   if (!z->shards->queued && situ_autograd_queue_callback(behind_pass, z) != SITU_OK) return situ_error();
   z->shards->queued = true;
   if (!h->backward || ++h->told < z->ddp->buckets[i].count) return SITU_OK;
@@ -409,11 +409,24 @@ static bool divide_units(division *v) {
 static bool watch_units(situ__zero_shards *s) {
   for (int i = 0; i < s->unit_count; i++) {
     unit *u = &s->units[i];
-    if (situ_nn_register_wrapper_hook(u->module, true, before_forward, u, &u->before) != SITU_OK) return false;
+    const situ_comm *c = u->zero->comm;
+    if (situ__dist_hook(c, u->module, true, before_forward, u, &u->before) != SITU_OK) return false;
     SITU_IGNORE(!situ_nn_retain(u->module)); /* the program may replace it */
-    if (situ_nn_register_wrapper_hook(u->module, false, behind_forward, u, &u->behind) != SITU_OK) return false;
+    if (situ__dist_hook(c, u->module, false, behind_forward, u, &u->behind) != SITU_OK) return false;
   }
   return true;
+}
+
+bool situ__zero_begin_shards_like(const char *op, situ_dist_zero *z, const situ_dist_zero *like) {
+  const situ__zero_shards *s = like->shards;
+  const char **names = situ__calloc((size_t)s->unit_count + 1, sizeof *names);
+  situ_dist_zero3_options options = { .units = names };
+  if (!names) return situ__no_memory(op, (size_t)s->unit_count * sizeof *names), false;
+  for (int i = 0; i < s->unit_count; i++)
+    if (s->units[i].whole) names[options.unit_count++] = s->units[i].path;
+  const bool good = situ__zero_begin_shards(op, z, &options);
+  situ__free(names);
+  return good;
 }
 
 static bool make_shards(const char *op, situ_dist_zero *z) {

@@ -96,8 +96,7 @@ const char *situ__zero_part_name(const situ_dist_zero *z, const situ__zero_part 
   return name;
 }
 
-/* This rank's parts from number `first` on, under names that say which elements they are. */
-static situ_tree *own_parts(const situ_dist_zero *z, int64_t first) {
+situ_tree *situ__zero_own_parts(const situ_dist_zero *z, int64_t first) {
   situ_tree *own = situ_tree_dict();
   for (int64_t k = first; k < z->part_count && own; k++) {
     const situ__zero_part *p = &z->parts[k];
@@ -151,10 +150,12 @@ typedef struct rule {
   situ_dist_make_optim make;
   double lr;
   const situ_optim_options *options;
+  bool later; /* it gets an optimiser when all groups are there */
 } rule;
 
 static bool make_group(situ_dist_zero *z, int64_t part, rule with) {
-  situ_tree *own = own_parts(z, part);
+  if (with.later) return true;
+  situ_tree *own = situ__zero_own_parts(z, part);
   if (!own) return false;
   if (!with.make) return situ_optim_add_param_group(z->optim, own, with.options) == SITU_OK;
   return (z->optim = with.make(own, with.lr, with.options)) != NULL;
@@ -198,7 +199,12 @@ static bool agree_and_add(const char *op, situ_dist_zero *z, const situ_tree *gr
   return situ_scope_end(&s) == SITU_OK && good;
 }
 
-static void free_zero(situ_dist_zero *z) {
+bool situ__zero_add_twins(const char *op, situ_dist_zero *z, const situ_tree *group) {
+  return add_group(op, z, group, (rule){ .later = true });
+}
+
+void situ__zero_free(situ_dist_zero *z) {
+  if (z->optim) SITU_IGNORE(situ_set_trainer(z->optim, NULL, z));
   if (z->parts_gradients) situ__zero_forget_parts(z);
   situ_optim_free(z->optim);
   for (int64_t k = 0; k < z->part_count; k++) situ_release(z->parts[k].values);
@@ -223,8 +229,9 @@ static situ_dist_zero *make_zero(const char *op, situ_tree *parameters, situ_dis
     z->ddp = with.ddp;
     z->parts_gradients = with.ddp != NULL;
   }
-  if (z && !((!units || situ__zero_begin_shards(op, z, units)) && agree_and_add(op, z, flat, first))) {
-    free_zero(z);
+  if (z && !((!units || situ__zero_begin_shards(op, z, units)) && agree_and_add(op, z, flat, first) &&
+             situ_set_trainer(z->optim, &situ__zero_trainer, z) == SITU_OK)) {
+    situ__zero_free(z);
     z = NULL;
   }
   situ_tree_free(flat);
@@ -236,7 +243,7 @@ situ_dist_zero *situ_dist_zero_new(situ_tree *parameters, situ_comm *comm, situ_
   SITU__MADE_OF_OPS(new_op);
   const bool good = situ__comm_given(new_op, comm) && situ__comm_replicates(new_op, comm);
   const situ_dist_zero with = { .comm = good ? comm : NULL };
-  return make_zero(new_op, parameters, with, NULL, (rule){ make, lr, options });
+  return make_zero(new_op, parameters, with, NULL, (rule){ .make = make, .lr = lr, .options = options });
 }
 
 situ_dist_zero *situ_dist_zero2_new(situ_tree *parameters, situ_dist_ddp *ddp, situ_dist_make_optim make, double lr,
@@ -246,7 +253,7 @@ situ_dist_zero *situ_dist_zero2_new(situ_tree *parameters, situ_dist_ddp *ddp, s
   const bool given =
       situ__valid(op, "ddp", ddp, SITU__A_DDP) && situ__zero_can_join(op, ddp) && situ__dist_keep_up(op, ddp, true);
   const situ_dist_zero with = { .comm = given ? ddp->comm : NULL, .ddp = ddp };
-  return make_zero(op, parameters, with, NULL, (rule){ make, lr, options });
+  return make_zero(op, parameters, with, NULL, (rule){ .make = make, .lr = lr, .options = options });
 }
 
 situ_dist_zero *situ_dist_zero3_new(situ_tree *parameters, situ_dist_ddp *ddp, const situ_dist_zero3_options *units,
@@ -257,7 +264,8 @@ situ_dist_zero *situ_dist_zero3_new(situ_tree *parameters, situ_dist_ddp *ddp, c
   const bool given =
       situ__valid(op, "ddp", ddp, SITU__A_DDP) && situ__zero_can_join(op, ddp) && situ__dist_keep_up(op, ddp, true);
   const situ_dist_zero with = { .comm = given ? ddp->comm : NULL, .ddp = ddp };
-  return make_zero(op, parameters, with, units ? units : &defaults, (rule){ make, lr, options });
+  return make_zero(op, parameters, with, units ? units : &defaults,
+                   (rule){ .make = make, .lr = lr, .options = options });
 }
 
 situ_status situ_dist_zero_add_param_group(situ_dist_zero *zero, situ_tree *parameters,
@@ -351,5 +359,5 @@ situ_optim *situ_dist_zero_optim(const situ_dist_zero *zero) {
 }
 
 void situ_dist_zero_free(situ_dist_zero *zero) {
-  if (zero && situ__zero_given("dist_zero_free", zero)) free_zero(zero);
+  if (zero && situ__zero_given("dist_zero_free", zero)) situ__zero_free(zero);
 }

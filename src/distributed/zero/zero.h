@@ -4,6 +4,7 @@
 #define SITU_DIST_ZERO_H
 
 #include "distributed/ddp/ddp.h"
+#include "situ/sys/trainer.h"
 
 /* Elements [from, from + count) of a parameter, which one rank owns. */
 typedef struct situ__zero_part {
@@ -80,6 +81,8 @@ void situ__zero_undo_divide(const situ_dist_zero *z);
 
 /* Divides ddp's module into units, before its first group. Returns false after recording an error. */
 bool situ__zero_begin_shards(const char *op, situ_dist_zero *z, const situ_dist_zero3_options *options);
+/* The same units as another optimiser has. */
+bool situ__zero_begin_shards_like(const char *op, situ_dist_zero *z, const situ_dist_zero *like);
 /* Whether the parameters of a group can be in parts. Returns false after recording an error. */
 bool situ__zero_can_shard(const char *op, const situ_dist_zero *z, const situ_tree *group);
 /* Behind the division of a group: has hooks and memory ready. Returns false after recording an error. */
@@ -87,6 +90,14 @@ bool situ__zero_prepare_shards(const char *op, situ_dist_zero *z);
 /* Frees what this rank does not own of parameters that no unit holds now, and writes back what the program has changed
    of the others. Returns false after recording an error. */
 bool situ__zero_scatter(const char *op, const situ_dist_zero *z);
+/* What an optimiser over parts is for a dry run (twin.c). */
+extern const situ_trainer situ__zero_trainer;
+/* Adds the parts of a group, and no optimiser for them (zero.c). Returns false after recording an error. */
+bool situ__zero_add_twins(const char *op, situ_dist_zero *z, const situ_tree *group);
+/* This rank's parts from number `first` on, under names that say which elements they are. NULL after recording. */
+situ_tree *situ__zero_own_parts(const situ_dist_zero *z, int64_t first);
+void situ__zero_free(situ_dist_zero *z);
+
 /* The parameters have other values. */
 void situ__zero_note_step(const situ_dist_zero *z);
 /* Hooks end; parameters stay as they are. */

@@ -237,6 +237,15 @@ typedef struct call {
   const situ__trial *trial;
 } call;
 
+/* The tree alone keeps them. */
+static situ_tree *make_inputs(given *at) {
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  situ_tree *in = situ_tree_map(at->trial->inputs, stand_in, at);
+  SITU_IGNORE(situ_scope_end(&scope));
+  return in;
+}
+
 /* In a scope of its own: what forward keeps is alive behind it. */
 static void run_module(void *payload) {
   const call *c = payload;
@@ -247,21 +256,21 @@ static void run_module(void *payload) {
   given at = { p, c->trial->options->map ? (situ_device){ 0 } : c->trial->options->device, c->trial };
   if (!at.meant.kind) at.meant = situ_nn_home(m);
   if (!at.meant.kind) at.meant = situ_get_default_device();
-  situ_tree *in = situ_tree_map(c->trial->inputs, stand_in, &at);
+  situ_tree *in = make_inputs(&at);
   situ__preflight_forget_peaks(p);
   situ_scope once;
   situ_scope_begin(&once);
-  p->counting = true;
+  p->counting = p->hears = true;
   situ_tree *out = in ? situ_nn_call(m, in) : NULL;
   situ_dry_tell(&p->dry);
   p->report.finished = out != NULL;
   if (out && situ__preflight_goes_back(m, c->trial->options)) backward(p, m, out);
-  p->counting = false;
+  p->counting = p->hears = false;
   situ_tree_free(out);
   SITU_IGNORE(situ_scope_end(&once));
   /* The statements of a trial are made once, for one forward. */
   const bool trains = p->report.differentiated && !p->report.mistakes && !c->trial->made.count;
-  if (trains) situ__preflight_train(p, m, c->trial, in);
+  if (trains) situ__preflight_train(p, m, c->trial, &in);
   situ_tree_free(in);
   SITU_IGNORE(situ_scope_end(&scope));
 }

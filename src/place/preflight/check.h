@@ -36,7 +36,7 @@ typedef struct situ__preflight {
   situ_dry dry;                                                   /* first member: callbacks get a pointer to it */
   void (*bare)(struct situ__preflight *p, const situ_work *work); /* work of forward outside of calls; NULL: unheard */
   situ_place_report report;
-  int64_t finding_capacity, edge_capacity, load_capacity;
+  int64_t finding_capacity, edge_capacity, exchange_capacity, load_capacity;
   situ__map findings, edges; /* hash of what tells one from others, plus the number of those of that hash before it:
                                 its number in the report, from 1 */
   struct situ__held {
@@ -66,6 +66,7 @@ typedef struct situ__preflight {
   bool making;      /* the statements of the trial are made */
   bool unmade;      /* one of them cannot be made */
   bool refused;     /* the program's map: the error says why */
+  bool hears;       /* calls between ranks are of the step that is reported */
   bool failed;      /* out of memory: findings are incomplete */
 } situ__preflight;
 
@@ -89,9 +90,15 @@ bool situ__preflight_goes_back(const situ_nn_module *m, const situ_place_check_o
 /* Checks what a program gives. Returns false after recording an error of `caller`. */
 bool situ__preflight_options(const char *caller, const situ_place_check_options *options);
 
-/* ---- account.c: memory of training: steps of a clone, as a program makes them. ---- */
-void situ__preflight_train(situ__preflight *p, situ_nn_module *clone, const situ__trial *trial,
-                           const situ_tree *inputs);
+/* ---- account.c: memory of training: steps of a clone, as a program makes them. Frees *inputs if no module is called
+   with them. ---- */
+void situ__preflight_train(situ__preflight *p, situ_nn_module *clone, const situ__trial *trial, situ_tree **inputs);
+
+/* ---- exchanges.c: calls between ranks ---- */
+/* Forgets those so far, and notes the next ones. */
+void situ__preflight_hear(situ__preflight *p);
+void situ__preflight_exchanged(situ_dry *dry, const situ_dry_exchange *exchange);
+void situ__place_exchanges_free(situ_place_report *r);
 
 /* ---- memory.c: bytes of each device ---- */
 void situ__preflight_take(situ__preflight *p, situ_place_load *load, uint64_t bytes);

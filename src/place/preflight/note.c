@@ -313,6 +313,7 @@ static void note_copy(situ_dry *dry, const situ_dry_copy *c) {
 void situ__preflight_watch(situ__preflight *p) {
   p->dry.found = found;
   p->dry.copied = note_copy;
+  p->dry.exchanged = situ__preflight_exchanged;
   p->dry.launched = launched;
   p->dry.made = note_storage;
   p->dry.freed = freed;
@@ -330,6 +331,7 @@ void situ_place_report_free(situ_place_report *report) {
     const char *const text[] = { e->from, e->to, e->op, e->site };
     for (size_t k = 0; k < sizeof text / sizeof *text; k++) situ__free((void *)text[k]);
   }
+  situ__place_exchanges_free(report);
   situ__free(report->findings);
   situ__free(report->edges);
   situ__free(report->loads);

@@ -53,6 +53,19 @@ static void edges(situ__text *text, const situ_place_report *r) {
   if (r->edge_count) situ__text_add(text, "\n");
 }
 
+static void exchanges(situ__text *text, const situ_place_report *r) {
+  for (int64_t i = 0; i < r->exchange_count; i++) {
+    const situ_place_exchange *x = &r->exchanges[i];
+    char sent[SITU__BYTES_TEXT], received[SITU__BYTES_TEXT];
+    situ__text_add(text, "%s  %s", i ? "\n" : "ranks\n", x->op);
+    if (x->peer >= 0) situ__text_add(text, " %d", x->peer);
+    situ__text_add(text, " of %s%s%s: %s sent, %s received", x->name, *x->module ? " in " : "", x->module,
+                   situ__bytes_text(x->sent, sent), situ__bytes_text(x->received, received));
+    if (x->count > 1) situ__text_add(text, ", %" PRId64 " times", x->count);
+  }
+  if (r->exchange_count) situ__text_add(text, "\n");
+}
+
 static void loads(situ__text *text, const situ_place_report *r) {
   if (r->load_count) situ__text_add(text, "devices    kernels  parameters     buffers        peak\n");
   for (int64_t i = 0; i < r->load_count; i++) {
@@ -74,6 +87,7 @@ int64_t situ_place_report_to_string(const situ_place_report *report, char *buffe
                  report->differentiated ? ", and so did backward" : "");
   for (int64_t i = 0; i < report->finding_count; i++) finding(&text, i + 1, &report->findings[i]);
   edges(&text, report);
+  exchanges(&text, report);
   loads(&text, report);
   return situ__text_deliver(op, &text, buffer, size);
 }
@@ -121,6 +135,15 @@ static void edge_json(situ__text *text, const situ_place_edge *e) {
   situ__text_add(text, "}");
 }
 
+static void exchange_json(situ__text *text, const situ_place_exchange *x) {
+  situ__text_add(text, "{\"count\": %" PRId64 ", \"peer\": %d, \"sent\": %" PRIu64 ", \"received\": %" PRIu64, x->count,
+                 x->peer, x->sent, x->received);
+  pair(text, "op", x->op);
+  pair(text, "name", x->name);
+  pair(text, "module", x->module);
+  situ__text_add(text, "}");
+}
+
 int64_t situ_place_report_json(const situ_place_report *report, char *buffer, size_t size) {
   static const char op[] = "place_report_json";
   if (!report) return situ__null(op, "report"), -1;
@@ -135,6 +158,11 @@ int64_t situ_place_report_json(const situ_place_report *report, char *buffer, si
   for (int64_t i = 0; i < report->edge_count; i++) {
     situ__text_add(&text, i ? ", " : "");
     edge_json(&text, &report->edges[i]);
+  }
+  situ__text_add(&text, "], \"exchanges\": [");
+  for (int64_t i = 0; i < report->exchange_count; i++) {
+    situ__text_add(&text, i ? ", " : "");
+    exchange_json(&text, &report->exchanges[i]);
   }
   situ__text_add(&text, "], \"devices\": [");
   for (int64_t i = 0; i < report->load_count; i++) {

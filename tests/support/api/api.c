@@ -64,7 +64,7 @@ bool api_is(const char *name, const char *list) {
 /* NULL without an error means something here. */
 static const char null_is_an_answer[] =
     "situ_grad situ_tree_find situ_safetensors_entry situ_safetensors_find situ_safetensors_metadata situ_gguf_entry situ_gguf_find situ_gguf_key situ_gguf_string situ_snapshot_at situ_optim_state "
-    "situ_export_pause situ_export_target_at situ_data_loader_next situ_data_ptr situ_data_lease situ_data_map situ_desc situ_dry_note situ_grad_collected situ_retain situ_nn_retain situ_escape situ_scope_return";
+    "situ_export_pause situ_export_target_at situ_data_loader_next situ_data_ptr situ_data_lease situ_data_map situ_desc situ_dry_note situ_trainer_of situ_grad_collected situ_retain situ_nn_retain situ_escape situ_scope_return";
 
 /* What they call may end them with a status of its own. */
 static const char hands_a_status_on[] = "situ_nn_apply situ_nn_walk situ_tree_each situ_tree_map";

@@ -526,7 +526,7 @@ static void *object(api_world *w, const char *type, const char *name) {
     if (api_is(api_name(w), "decode_image")) memcpy(values, api_png, API_PNG);
     return api_is(name, "payload kwargs event") ? NULL : values; /* a driver follows any event */
   }
-  if (api_is(pointee, "int int64_t size_t uint32_t double bool _Bool situ_dtype") == 0)
+  if (api_is(pointee, "int int64_t size_t uint32_t uint64_t double bool _Bool situ_dtype") == 0)
     fail_msg("%s: a valid %s for %s: say it in %s", w->function->name, type, name, __FILE__);
   if (strcmp(pointee, "double") == 0) {
     double *list = api_memory(w, 16 * sizeof *list);
