@@ -68,7 +68,7 @@ static situ_status step(situ_nn_module *m, const situ_tree *in, situ_optim *o, c
 }
 
 /* As a program does, with states that the first step makes. Leaves the device as it was. */
-static situ_status real_run(situ_nn_module *m, const situ_tree *in, const struct mode *mode, const goal *g) {
+static inline situ_status real_run(situ_nn_module *m, const situ_tree *in, const struct mode *mode, const goal *g) {
   if (!mode->make) return infer(m, in);
   situ_optim *o = mode->make(situ_nn_parameters(m));
   situ_status status = SITU_OK;
