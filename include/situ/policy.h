@@ -1,4 +1,4 @@
-/* Policies: implicit copies between devices, tensors made without a device, and verified copies.
+/* Policies: implicit copies between devices, tensors made without a device, verified copies, casts that lose values.
    Threads: the policy is per thread (docs/threads.md).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_POLICY_H
@@ -21,6 +21,14 @@ typedef enum situ_unstated_policy {
   SITU_UNSTATED_FORBID     /**< SITU_E_DEVICE */
 } situ_unstated_policy;
 
+/** What happens when a cast loses values: finite ones become infinite, or are outside of an integer dtype. Rounding is
+    not a loss. */
+typedef enum situ_cast_policy {
+  SITU_CASTS_ALLOW = 0, /**< nothing: the result is torch's */
+  SITU_CASTS_WARN,      /**< log how many of which tensor are lost, once for each line of code */
+  SITU_CASTS_FORBID     /**< SITU_E_OVERFLOW, with the same text; there is no result */
+} situ_cast_policy;
+
 /** Zero is the default: no implicit copies.
     Where copies are allowed, the call runs on the device of the operand that it writes (in place, running statistics);
     else on the device of most operands; of equal counts, the one with more parameters or buffers, then the running
@@ -35,6 +43,9 @@ typedef struct situ_policy {
       two to three times as long; one to host memory of the program's takes as much memory more. Small tensors of a
       module move one by one. */
   bool verify;
+  /** A situ_cast_policy, for situ_to_dtype and situ_copy_. Values are counted on the tensor's device, and each such
+      cast waits for the count. A module's cast is refused by itself, unless it is `.lossy`, which is then logged. */
+  uint8_t casts;
 } situ_policy;
 
 /** Sets this thread's policy until the end. Nests; ends at the latest with the tensor scope or the module's call that

@@ -10,6 +10,7 @@
 #include "base/map.h"
 #include "base/thread.h"
 #include "situ/sys/backend.h"
+#include "situ/sys/dry.h"
 
 /* More than any machine has of one kind: larger indices in names are errors. */
 enum { SITU__DEVICES_MAX = 64 };
@@ -104,8 +105,8 @@ uint64_t situ__storage_newest(void);
 bool situ__storage_since(const situ_storage *storage, uint64_t newest);
 void situ__storage_retain(situ_storage *storage);
 void situ__storage_release(situ_storage *storage);
-/* Counts a write: bumps the version, clears the unwritten flag. The increment need not be atomic: concurrent writes to
-   one tensor are a data race of the program. */
+/* Counts a write of all of it: bumps the version, clears the unwritten flag. The increment need not be atomic:
+   concurrent writes to one tensor are a data race of the program. */
 static inline void situ__storage_wrote(situ_storage *storage) {
   const uint32_t version = __atomic_load_n(&storage->version, __ATOMIC_RELAXED);
   __atomic_store_n(&storage->version, version + 1, __ATOMIC_RELAXED);
@@ -113,6 +114,33 @@ static inline void situ__storage_wrote(situ_storage *storage) {
   if (flags & SITU_STORAGE_UNWRITTEN)
     __atomic_store_n(&storage->flags, flags & ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
 }
+
+/* ---- parts that are written (written.c) ---- */
+static inline bool situ__is_filled(const situ_storage *storage) {
+  return !(__atomic_load_n(&storage->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN);
+}
+/* A part of it at least holds values. */
+static inline bool situ__holds_some(const situ_storage *storage) {
+  return situ__is_filled(storage) || storage->written;
+}
+/* All of it counts as written from now on. */
+static inline void situ__fill(situ_storage *storage) {
+  (void)__atomic_and_fetch(&storage->flags, ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
+}
+/* Number, in row-major order, of the first element of a view that holds no value; -1: all do. Off meta. */
+int64_t situ__first_unwritten(const situ_view_desc *v) SITU_COLD;
+/* Asked before a write through a view: whether parts of the storage hold no value after it. Then situ__wrote_part, or
+   situ__wrote_bytes, is called after the write, which itself counts as one of all. */
+static inline bool situ__writes_part(const situ_view_desc *v) {
+  const uint32_t flags = __atomic_load_n(&v->storage->flags, __ATOMIC_RELAXED);
+  const uint32_t none = SITU__STORAGE_NOWHERE | SITU_STORAGE_VOID;
+  return __builtin_expect(flags & SITU_STORAGE_UNWRITTEN, 0) && !(flags & none) && v->numel &&
+         v->storage->device.kind != SITU_META && (size_t)v->numel << situ__dtypes[v->dtype].shift != v->storage->bytes;
+}
+void situ__wrote_part(const situ_view_desc *v) SITU_COLD;
+void situ__wrote_bytes(situ_storage *storage, size_t at, size_t bytes) SITU_COLD;
+/* For a storage that is freed, or whose memory is. */
+void situ__forget_written(situ_storage *storage);
 
 /* Gives the storage the memory of `source` (from byte `at` on, if several storages share it) and frees its old
    memory; owners, version and links stay. The storage takes over one reference to a shared source; any other source is

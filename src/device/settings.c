@@ -68,9 +68,10 @@ void situ_policy_begin(situ_setting *before, situ_policy policy) {
   }
   begin_setting(before);
   if (policy.host_to_device > SITU_POLICY_COPY || policy.device_to_host > SITU_POLICY_COPY ||
-      policy.device_to_device > SITU_POLICY_COPY || policy.unstated > SITU_UNSTATED_FORBID)
-    situ__fail(SITU_E_ARG, "policy_begin", "{ %d, %d, %d, %d } is not a policy", policy.host_to_device,
-               policy.device_to_host, policy.device_to_device, policy.unstated);
+      policy.device_to_device > SITU_POLICY_COPY || policy.unstated > SITU_UNSTATED_FORBID ||
+      policy.casts > SITU_CASTS_FORBID)
+    situ__fail(SITU_E_ARG, "policy_begin", "{ %d, %d, %d, %d, .casts = %d } is not a policy", policy.host_to_device,
+               policy.device_to_host, policy.device_to_device, policy.unstated, policy.casts);
   else memcpy(situ__setting.policy, &policy, sizeof policy);
 }
 

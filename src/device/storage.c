@@ -159,11 +159,14 @@ void situ__storage_leave(situ_storage *storage, const char *where) {
   storage->release = NULL;
   storage->payload = (void *)(uintptr_t)where;
   storage->flags = SITU_STORAGE_AWAY | SITU_STORAGE_UNWRITTEN;
+  situ__forget_written(storage);
   free_memory(&old);
 }
 
 void situ__storage_return(situ_storage *storage, situ_storage *source) {
   storage->flags = source->flags & SITU_STORAGE_UNWRITTEN;
+  storage->written = source->written;
+  source->written = NULL;
   storage->data = source->data;
   storage->payload = NULL;
   source->data = NULL;
@@ -183,9 +186,11 @@ enum { NOT_PLAIN = SITU_STORAGE_FOREIGN | SITU_STORAGE_SLICE | SITU_STORAGE_SAMP
 
 void situ__storage_release(situ_storage *storage) {
   if (!storage || !situ__refs_drop(&storage->refs)) return;
-  const bool plain = !(storage->flags & NOT_PLAIN) && !storage->links && !storage->recipe && !storage->seat;
+  const bool plain =
+      !(storage->flags & NOT_PLAIN) && !storage->links && !storage->recipe && !storage->seat && !storage->written;
   if (plain && situ__memory_keep(storage)) return;
   if (storage->links) situ__unlink(storage);
+  situ__forget_written(storage);
   situ__seat_leave(storage);
   if (storage->recipe) situ__device_up.release_recipe(storage->recipe);
   if (__builtin_expect(situ__is_void(storage), 0)) {

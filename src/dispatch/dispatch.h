@@ -24,7 +24,7 @@ bool situ__mixed(situ_call *call, bool (*run)(situ_call *call)) SITU_COLD;
 /* Returns true once for each address, so that each warning appears once. */
 bool situ__is_new(const void *about) SITU_COLD;
 /* What a line of the caller's code is warned of, once for each. */
-typedef enum situ__warning { SITU__WARN_COPY, SITU__WARN_LAPACK, SITU__WARN_SIZES } situ__warning;
+typedef enum situ__warning { SITU__WARN_COPY, SITU__WARN_LAPACK, SITU__WARN_SIZES, SITU__WARN_CAST } situ__warning;
 /* Returns true once per line of the caller's code; per op where the line is unknown. */
 bool situ__is_new_here(situ__warning kind, const void *op) SITU_COLD;
 /* What this floor needs from the ops; src/wiring.c fills it in. */
@@ -89,6 +89,8 @@ void situ__order_results(situ_call *call) SITU_COLD;
 static inline void situ__keep_order(situ_call *c) {
   if (!c->in[0]->view.contiguous) situ__order_results(c);
 }
+/* The same, where the result has dimensions of stride 0 that the first operand has, too. */
+void situ__keep_strides(situ_call *call);
 /* The same by a memory format; row-major if the result has another rank. */
 void situ__format_results(situ_call *call, situ_memory_format format) SITU_COLD;
 

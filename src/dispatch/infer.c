@@ -24,6 +24,23 @@ void situ__order_results(situ_call *c) {
   if (situ__order_strides(to, views, c->ins) && !to->contiguous) c->like = to;
 }
 
+void situ__keep_strides(situ_call *c) {
+  const situ_view_desc *x = situ__desc(c->in[0]), each = situ__unexpanded(x), *views = &each;
+  if (!situ__is_expanded(x)) {
+    situ__keep_order(c);
+    return;
+  }
+  situ_view_desc *to = begin_layout(c);
+  memcpy(to->size, each.size, sizeof to->size);
+  if (!situ__order_strides(to, &views, 1)) return;
+  for (int d = 0; d < x->ndim; d++) {
+    if (!x->stride[d]) to->stride[d] = 0;
+    to->size[d] = x->size[d];
+  }
+  situ_desc_refresh(to);
+  c->like = to;
+}
+
 void situ__format_results(situ_call *c, situ_memory_format format) {
   situ_view_desc *to = begin_layout(c);
   if (situ__format_strides(to, format) && !to->contiguous) c->like = to;

@@ -36,6 +36,7 @@ static bool may_change(const char *op, situ_tensor *t) {
 static situ_tensor *stage(const char *op, const situ_tensor *t, const situ_view_desc *to) {
   situ_tensor *copy = situ__tensor_strided(op, to, (situ_dtype)t->view.dtype, t->view.storage->device);
   if (!copy || !situ__move_has_values(t->view.storage)) return copy;
+  if (t->view.storage->written) situ__fill(t->view.storage); /* elements lie elsewhere then */
   const situ_work work = { SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &t->view }, .out = { &copy->view } };
   return situ__run(op, t->view.storage->device, &work) == SITU_OK ? copy : NULL;
 }

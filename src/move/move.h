@@ -45,9 +45,7 @@ static inline size_t situ__move_size(uint8_t dtype) { return situ_dtype_size((si
 
 /* Bytes of a storage that move: those of one that is away have left it. */
 static inline uint64_t situ__move_bytes(const situ_storage *s) { return s->flags & SITU_STORAGE_AWAY ? 0 : s->bytes; }
-static inline bool situ__move_has_values(const situ_storage *s) {
-  return s->bytes && !(s->flags & SITU_STORAGE_UNWRITTEN);
-}
+static inline bool situ__move_has_values(const situ_storage *s) { return s->bytes && situ__holds_some(s); }
 
 /* demand.c: what a move asks of a device. The exact memory that staging needs is found by staging in a dry run. */
 typedef struct situ__demand {

@@ -355,21 +355,25 @@ static bool synchronize_devices(const situ__demands *demands) {
   return true;
 }
 
-static bool nothing_lost(const situ_move_plan *m) {
+/* Returns false after recording which values the casts have lost; where that is meant, it is logged by policy. */
+static bool may_lose(const situ_move_plan *m, bool lossy) {
   int64_t tensors = 0;
   situ__text text = { 0 };
-  if (!m->lossy) return true;
+  if (!m->lossy || (lossy && !situ__watches_casts())) return true;
   for (int64_t i = 0; i < m->count; i++) {
     const situ_move_unit *u = &m->unit[i];
     if (!u->values_lost) continue;
     if (tensors++ < 8)
       situ__text_add(&text, "%s%lld of %s", tensors > 1 ? ", " : "", (long long)u->values_lost, label_of(u->tensor));
   }
-  situ__fail(SITU_E_OVERFLOW, m->op,
-             "finite values would become infinite: %s%s; nothing was moved (say .lossy = true if that is meant)",
-             text.data ? text.data : "", tensors > 8 ? ", and others" : "");
+  const char *list = text.data ? text.data : "", *more = tensors > 8 ? ", and others" : "";
+  if (lossy) situ__log("%s: finite values became infinite: %s%s", m->op, list, more);
+  else
+    situ__fail(SITU_E_OVERFLOW, m->op,
+               "finite values would become infinite: %s%s; nothing was moved (say .lossy = true if that is meant)",
+               list, more);
   situ__text_free(&text);
-  return false;
+  return lossy;
 }
 
 /* Of all tensors on a storage. Cannot fail. */
@@ -468,7 +472,7 @@ static situ_status not_agreed(const situ_move_plan *m, uint64_t before) {
 
 static situ_status make(situ_move_plan *m, const situ__demands *demands, bool lossy, bool (*agree)(void *payload),
                         void *payload) {
-  if (!situ__move_stage(m) || (!lossy && !nothing_lost(m)) || !synchronize_devices(demands)) return situ_error();
+  if (!situ__move_stage(m) || !may_lose(m, lossy) || !synchronize_devices(demands)) return situ_error();
   const uint64_t before = situ__error_count();
   if (agree && !agree(payload)) return not_agreed(m, before);
   void *site = situ__call_site();

@@ -211,6 +211,7 @@ static bool stage_alone(const situ_move_plan *m, counts *c, situ_move_unit *u) {
   if (u->from.kind == SITU_META && u->to.kind != SITU_META) return materialise(m, c, u);
   if (!situ__move_casts(u))
     return situ__copy_storage(m->op, u->destination, 0, u->storage, 0, (size_t)u->bytes, SITU__COPY_MOVE) == SITU_OK;
+  if (u->storage->written && !situ__is_dry()) situ__fill(u->storage); /* else the cast would be refused */
   if (situ__move_same(u->from, u->to)) return cast_values(m, c, u, u->destination, 0, u->storage, 0, count_values(u));
   return cast_across(m, c, u);
 }
@@ -219,8 +220,8 @@ static bool stage_alone(const situ_move_plan *m, counts *c, situ_move_unit *u) {
 
 static bool travels_with(const situ_move_unit *u, situ_device from, situ_device to) {
   return u->moves && !u->destination && u->from.kind != SITU_META && u->bytes <= SITU__MOVE_SMALL &&
-         u->bytes_after <= SITU__MOVE_SMALL && situ__move_has_values(u->storage) && situ__move_same(u->from, from) &&
-         situ__move_same(u->to, to);
+         u->bytes_after <= SITU__MOVE_SMALL && situ__move_has_values(u->storage) && !u->storage->written &&
+         situ__move_same(u->from, from) && situ__move_same(u->to, to);
 }
 
 /* The device may lack the dtype. */

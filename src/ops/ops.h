@@ -183,4 +183,8 @@ situ_tensor *situ__sum_to(situ_tensor *x, const situ_shape *shape);
 struct situ__node *situ__strided_node_of_view(situ_tensor *view);
 struct situ__node *situ__strided_node_of_part(situ_tensor *view);
 
+/* ---- casts (shape/lossy.c), under a policy that watches them ---- */
+/* Returns false after recording that values of x are lost in a cast, or could not be counted. */
+bool situ__check_cast(const char *op, situ_tensor *x, situ_dtype to) SITU_COLD;
+
 #endif

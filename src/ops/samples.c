@@ -170,7 +170,7 @@ static situ_tensor *all_elements(const char *op, const situ_tensor *t, situ_stor
 
 /* Copies of the memory, one for each sample. */
 static situ_tensor *copies_of(const char *op, const situ__samples *s, const situ_tensor *t, situ_storage *memory) {
-  const bool written = !(memory->flags & SITU_STORAGE_UNWRITTEN);
+  const bool written = situ__is_filled(memory);
   situ_tensor *flat = all_elements(op, t, memory);
   if (!flat || !(flat = situ__samples_repeat(op, flat, s->count))) return NULL;
   if (written) return situ_clone(flat);

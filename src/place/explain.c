@@ -92,7 +92,7 @@ static bool explain(const situ_tensor *t, situ__text *text) {
                    situ__bytes_text(situ__place_bytes(t), bytes));
   situ__text_add(text, "\n  %-12s %s (version %" PRIu32 ")", "values",
                  situ_memory_is_away(t) ? "in parts on the ranks"
-                 : facts.written        ? "written"
+                 : facts.written        ? situ_has_values(t) ? "written" : "written in part"
                                         : "none yet: nothing was written since it was made",
                  situ_version_of(t));
   if (text->failed) situ__no_memory("explain", text->capacity);

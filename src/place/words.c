@@ -20,6 +20,35 @@ const char *situ__place_role(situ_place_role role) {
   return word[role];
 }
 
+/* ---- reasons --------------------------------------------------------------------------------- */
+
+bool situ__place_is_reason(const char *word) {
+  static const char *const all[] = { "made", "default", "moved", "mapped", "loaded" };
+  bool is = false;
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) is = is || strcmp(word, all[i]) == 0;
+  return is;
+}
+
+bool situ__place_reason(const char *op, const situ_tensor *t, situ_facts *facts, situ_place_entry *e) {
+  if (!situ_facts_of(op, t, facts)) return false;
+  e->by = facts->moved_by;
+  e->at = e->by ? facts->moved : facts->created;
+  if (!*e->at) e->at = NULL;
+  if (!e->by) e->reason = facts->unstated ? "default" : "made";
+  else if (strcmp(e->by, "nn_to_map") == 0) e->reason = "mapped";
+  else e->reason = strncmp(e->by, "nn_load", 7) == 0 ? "loaded" : "moved";
+  return true;
+}
+
+void situ__place_why(situ__text *text, const char *before, const situ_place_entry *e, const char *behind) {
+  if (!e->reason) return;
+  situ__text_add(text, "%s%s%s", before, e->reason, e->by ? " by " : "");
+  if (e->by) situ__place_clean(text, e->by);
+  situ__text_add(text, "%s", e->at ? " at " : "");
+  if (e->at) situ__place_clean(text, e->at);
+  situ__text_add(text, "%s", behind);
+}
+
 /* ---- parts of ranks -------------------------------------------------------------------------- */
 
 const char *situ__place_part(const situ_tensor *t, char buffer[SITU__PLACE_PART]) {

@@ -3,6 +3,7 @@
 #include "base/fail.h"
 #include "tensor/tensor.h"
 #include "situ/sys/explain.h"
+#include "situ/sys/plain.h"
 
 /* NULL: an allocation of its own. */
 static const char *memory_of(const situ_storage *s) {
@@ -20,7 +21,8 @@ bool situ_facts_of(const char *op, const situ_tensor *t, situ_facts *out) {
                        .memory = memory_of(s),
                        .bytes = s->bytes,
                        .serial = s->serial,
-                       .written = !(__atomic_load_n(&s->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN) };
+                       .written = situ__holds_some(s),
+                       .unstated = (s->flags & SITU_STORAGE_UNSTATED) != 0 };
   situ__site_text(t->created_at, out->created, sizeof out->created);
   situ__site_text(s->moved_at, out->moved, sizeof out->moved);
   void *adopted_at = NULL;

@@ -95,6 +95,21 @@ bool situ__is_dense(const situ_view_desc *v) {
   return true;
 }
 
+bool situ__is_expanded(const situ_view_desc *v) {
+  bool expanded = false;
+  for (int d = 0; d < v->ndim && v->numel; d++) expanded = expanded || (v->size[d] > 1 && !v->stride[d]);
+  return expanded;
+}
+
+situ_view_desc situ__unexpanded(const situ_view_desc *v) {
+  situ_view_desc each = *v;
+  if (!situ__is_expanded(v)) return each;
+  for (int d = 0; d < v->ndim; d++)
+    if (!v->stride[d]) each.size[d] = 1;
+  situ_desc_refresh(&each);
+  return each;
+}
+
 /* Stride of operand v along dimension d of a result of `ndim` dimensions; 0 where v is broadcast. */
 static int64_t stride_along(const situ_view_desc *v, const situ_view_desc *result, int d) {
   const int own = d - (result->ndim - v->ndim);

@@ -48,6 +48,7 @@ situ_tensor *situ_from_host(const void *data, size_t bytes, situ_shape shape, co
   situ_tensor *t = pinned ? situ__tensor_pinned(op, &shape, dtype, options->device, options->pinned)
                           : situ__tensor_new(op, &shape, dtype, device);
   if (!t || !check_size(op, &t->view, bytes)) return NULL;
+  if (!options || !options->device.kind) t->view.storage->flags |= SITU_STORAGE_UNSTATED;
   if (bytes && !data) return situ__fail(SITU_E_ARG, op, "data is NULL"), NULL;
   if (device.kind == SITU_META) situ__recipe_lose(t->view.storage);
   else if (bytes && situ__copy_from_host(op, t->view.storage, 0, data, bytes, SITU__COPY_USER) != SITU_OK) return NULL;
@@ -144,17 +145,14 @@ void situ__describe_storage(situ_storage *storage, situ__described *to) {
 
 bool situ__check_written(const char *op, const situ_tensor *t) {
   if (!has_memory(op, t)) return false;
-  if (t->view.numel == 0 || !(__atomic_load_n(&t->view.storage->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN))
-    return true;
-  return situ__refuse_unwritten(op, t->view.storage), false;
+  return situ__first_unwritten(&t->view) < 0 || (situ__refuse_unwritten(op, &t->view), false);
 }
 
 bool situ_has_values(const situ_tensor *t) {
   if (!t || !situ__need("has_values", "input", t)) return false;
   const situ_storage *s = t->view.storage;
   if (t->view.numel == 0) return true;
-  return s->device.kind == SITU_META ? situ__recipe_has(s)
-                                     : !(__atomic_load_n(&s->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN);
+  return s->device.kind == SITU_META ? situ__recipe_has(s) : situ__first_unwritten(&t->view) < 0;
 }
 
 static situ_status read_values(const char *op, situ_tensor *t, void *data, size_t bytes) {
@@ -239,7 +237,9 @@ situ_status situ_copy_from_host(situ_tensor *t, const void *data, size_t bytes) 
   if (staged) status = situ__copy_from_host(op, staged->view.storage, 0, data, bytes, SITU__COPY_USER);
   if (staged && status == SITU_OK) {
     const situ_work work = { SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &staged->view }, .out = { &t->view } };
+    const bool part = situ__writes_part(&t->view);
     status = situ__run(op, device, &work);
+    if (part && status == SITU_OK) situ__wrote_part(&t->view);
   }
   SITU_IGNORE(situ_scope_end(&s));
   return status;
@@ -318,8 +318,7 @@ void situ__expose(situ_storage *storage) {
   const uint32_t flags = __atomic_load_n(&storage->flags, __ATOMIC_RELAXED);
   /* The host may write through the pointer at any time, so count the values as written from now on. Values that are
      written already are not touched: other threads may read them. */
-  if (flags & SITU_STORAGE_UNWRITTEN)
-    (void)__atomic_and_fetch(&storage->flags, ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
+  if (flags & SITU_STORAGE_UNWRITTEN) situ__fill(storage);
   if (!(flags & SITU_STORAGE_EXPOSED)) (void)__atomic_or_fetch(&storage->flags, SITU_STORAGE_EXPOSED, __ATOMIC_RELAXED);
 }
 

@@ -79,7 +79,7 @@ static bool describe(const situ_tensor *pointer, situ_device device, situ_live *
                      .shape = { .ndim = t.view.ndim },
                      .role = situ_role_name((situ_role)t.role),
                      .storage = s.serial,
-                     .written = !(s.flags & SITU_STORAGE_UNWRITTEN) };
+                     .written = situ__holds_some(&s) };
   for (int d = 0; d < t.view.ndim && d < SITU_MAX_DIMS; d++) to->shape.dim[d] = t.view.size[d];
   for (const situ_tensor *handle = s.handles; handle; handle = t.next_handle) {
     to->tensors++;

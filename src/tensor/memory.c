@@ -87,7 +87,7 @@ situ_status situ_memory_of(situ_tensor *t, void **handle, size_t *offset) {
                       situ_device_name(s->device, name), s->device.kind == SITU_CPU ? "; use situ_data_ptr" : "");
   if (s->flags & SITU__STORAGE_NOWHERE) return situ__refuse_sample(op, s);
   /* As for situ_data_ptr: the program may write from now on. */
-  (void)__atomic_and_fetch(&s->flags, ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
+  situ__fill(s);
   (void)__atomic_or_fetch(&s->flags, SITU_STORAGE_EXPOSED, __ATOMIC_RELAXED);
   *handle = s->data;
   *offset = (size_t)t->view.offset * situ_dtype_size((situ_dtype)t->view.dtype);

@@ -182,8 +182,8 @@ static bool build_text(situ_tensor *t, situ__text *out) {
     situ__text_add(&p.text, "...");
   } else if (situ__blocks_of(&t->view)) {
     situ__text_add(&p.text, "<%s blocks>", situ__block(situ__blocks_of(&t->view))->name);
-  } else if (__atomic_load_n(&t->view.storage->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN && t->view.numel) {
-    situ__text_add(&p.text, "<not written yet>");
+  } else if (situ__first_unwritten(&t->view) >= 0) {
+    situ__text_add(&p.text, "<not written%s yet>", situ__holds_some(t->view.storage) ? " in all parts" : "");
   } else if (t->view.numel == 0) {
     situ__text_add(&p.text, "[]");
   } else {

@@ -173,10 +173,18 @@ situ_tensor *situ__tensor_like(const char *op, const situ_view_desc *v, situ_dty
 }
 
 situ_tensor *situ__tensor_strided(const char *op, const situ_view_desc *layout, situ_dtype dtype, situ_device device) {
-  const situ_shape shape = situ__shape(layout);
+  situ_shape shape = situ__shape(layout);
+  int64_t times = 1; /* that each element is there */
+  for (int d = 0; d < shape.ndim; d++) {
+    if (layout->stride[d] || shape.dim[d] <= 1) continue;
+    times *= shape.dim[d];
+    shape.dim[d] = 1;
+  }
   situ_tensor *t = situ__tensor_new(op, &shape, dtype, device);
   if (!t) return NULL;
+  memcpy(t->view.size, layout->size, sizeof t->view.size);
   memcpy(t->view.stride, layout->stride, sizeof t->view.stride);
+  t->view.numel *= times;
   t->view.contiguous = layout->contiguous;
   return t;
 }

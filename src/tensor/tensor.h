@@ -58,7 +58,8 @@ situ_tensor *situ__tensor_pinned(const char *op, const situ_shape *shape, situ_d
 situ_tensor *situ__tensor_like(const char *op, const situ_view_desc *v, situ_dtype dtype);
 /* The same, but the caller owns the reference instead of a scope. */
 situ_tensor *situ__tensor_apart(const char *op, const situ_view_desc *v, situ_dtype dtype);
-/* A tensor with its own storage, with the sizes and strides of `layout`, which is dense; its storage is not read. */
+/* A tensor with its own storage, with the sizes and strides of `layout`, which is dense but for expanded dimensions;
+   its storage is not read. */
 situ_tensor *situ__tensor_strided(const char *op, const situ_view_desc *layout, situ_dtype dtype, situ_device device);
 /* A tensor on view->storage, of which it becomes an owner. */
 situ_tensor *situ__tensor_view(const char *op, const situ_view_desc *view);
@@ -178,6 +179,9 @@ situ_memory_format situ__suggest_format(const situ_view_desc *v);
 bool situ__format_strides(situ_view_desc *v, situ_memory_format format);
 /* Whether no two elements of v share memory, and all of them lie without gaps (torch's non-overlapping and dense). */
 bool situ__is_dense(const situ_view_desc *v);
+/* Whether elements are repeated along a dimension of stride 0; and the elements that exist, each once. */
+bool situ__is_expanded(const situ_view_desc *v);
+situ_view_desc situ__unexpanded(const situ_view_desc *v);
 /* Sets the strides, numel and contiguous of the result of an element-wise op with these operands (NULL: absent), which
    broadcast to to->size: torch's order. Returns false, without recording an error, if they do not fit in 63 bits. */
 bool situ__order_strides(situ_view_desc *to, const situ_view_desc *const *views, int count);

@@ -42,7 +42,7 @@ static void any_to_any(void **state) {
       situ_storage *a = make(device[from], BYTES + 13), *b = make(device[to], BYTES + 5);
       assert_int_equal(situ__copy_from_host("t", a, 13, out, BYTES, SITU__COPY_USER), SITU_OK);
       assert_int_equal(a->version, 1);
-      assert_int_equal(a->flags & SITU_STORAGE_UNWRITTEN, 0);
+      assert_true(situ__holds_some(a));
       assert_int_equal(situ__copy_storage("t", b, 5, a, 13, BYTES, SITU__COPY_USER), SITU_OK);
       assert_int_equal(a->version, 1);
       assert_int_equal(b->version, 1);

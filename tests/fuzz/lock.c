@@ -20,8 +20,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   memory_files(NULL, 0, data, size);
   situ_status status = situ_place_lock_check(m, "f");
-  /* The lines may come in another order; nothing else may differ. */
-  if (status == SITU_OK && size != sizeof whole - 1) abort();
+  /* The lines may come in another order, and with reasons; nothing else may differ. */
+  if (status == SITU_OK && size < sizeof whole - 1) abort();
   if (status != SITU_OK && situ_error() != status) abort();
   situ_error_clear();
   return 0;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "situ/ledger.h"
 #include "situ/sys/op.h"
 #include "situ/sys/sim.h"
 #include "support/optim.h"
@@ -258,6 +259,43 @@ static void strides_move_along(void **state) {
   expect_same(situ_to(part, test_device()), situ_narrow(x, 2, 1, 2), 0, 0);
 }
 
+/* The elements that exist are copied, once. */
+/* placement: M6 */
+static void expanded_dimensions_stay(void **state) {
+  (void)state;
+  if (!has_values()) return;
+  assert_int_equal(situ_sim_create(2), SITU_OK);
+  const situ_device other = situ_dev("sim:1");
+  situ_tensor *row = situ_randn(SITU_SHAPE(4), HERE(0)), *x = situ_expand(row, SITU_SHAPE(3, 4));
+  situ_ledger ledger;
+  situ_ledger_begin(&ledger);
+  situ_tensor *y = situ_to(x, other), *turned = situ_to(situ_transpose(x, 0, 1), other);
+  const situ_transfers all = situ_ledger_total(&ledger);
+  assert_int_equal(situ_ledger_end(&ledger), SITU_OK);
+  assert_true(all.count == 2 && all.bytes == 2 * 16);
+  assert_true(situ_stride(y, 0) == 0 && situ_stride(y, 1) == 1);
+  assert_true(situ_stride(turned, 0) == 1 && situ_stride(turned, 1) == 0);
+  expect_same(situ_to(y, test_device()), x, 0, 0);
+  expect_same(situ_to(turned, test_device()), situ_transpose(x, 0, 1), 0, 0);
+  expect_refused(situ_add_scalar_(y, 1), SITU_E_ALIAS, "add_scalar_", "expanded");
+  assert_non_null(situ_add_scalar_(situ_contiguous(y), 1));
+  /* a part with gaps below it, and in another order */
+  situ_tensor *part =
+      situ_expand(situ_narrow(situ_randn(SITU_SHAPE(2, 1, 5, 6), LAST), 2, 1, 3), SITU_SHAPE(2, 7, 3, 6));
+  y = situ_to(part, other);
+  assert_int_equal(situ_stride(y, 1), 0);
+  expect_same(situ_to(y, test_device()), part, 0, 0);
+  /* gradients are those of each element, as of torch's copy */
+  situ_requires_grad_(row, true);
+  x = situ_expand(row, SITU_SHAPE(3, 4));
+  assert_int_equal(situ_retain_grad(x), SITU_OK);
+  situ_tensor *weight_ =
+      situ_reshape(situ_arange(0, 12, 1, &(situ_options){ .dtype = SITU_F32, .device = other }), SITU_SHAPE(3, 4));
+  assert_int_equal(situ_backward(situ_sum(situ_mul(situ_to(x, other), weight_), NULL), NULL), SITU_OK);
+  expect_exact(situ_grad(x), SITU_SHAPE(3, 4), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11);
+  expect_exact(situ_grad(row), SITU_SHAPE(4), 12, 15, 18, 21);
+}
+
 static void recipes_of_meta_keep_values(void **state) {
   (void)state;
   situ_device meta = situ_dev("meta");
@@ -385,6 +423,8 @@ int main(void) {
                                       TEST(wrong_formats_are_refused),
                                       TEST(random_numbers_do_not_depend_on_strides),
                                       TEST(strides_move_along),
+                                      TEST(expanded_dimensions_stay),
+                                      TEST(expanded_dimensions_stay),
                                       TEST(recipes_of_meta_keep_values),
                                       TEST(writes_in_place_keep_the_order),
                                       TEST(training_gives_the_same),

@@ -151,9 +151,10 @@ static void json_has_the_same_facts(void **state) {
        "\"tied\": null}");
   says("{\"path\": \"1.3.0.weight\", \"role\": \"parameter\", \"device\": \"sim:1\", \"dtype\": "
        "\"f32\", "
-       "\"shape\": [16, 8], \"bytes\": 512, \"tied\": null}");
+       "\"shape\": [16, 8], \"bytes\": 512, \"reason\": \"moved\", \"by\": \"nn_to\"");
   says("{\"path\": \"3.weight\", \"role\": \"parameter\", \"device\": \"cpu\", \"dtype\": \"f32\", "
-       "\"shape\": [64, 8], \"bytes\": 0, \"tied\": \"0.weight\"}]}\n");
+       "\"shape\": [64, 8], \"bytes\": 0, \"reason\": \"default\"");
+  says("\"tied\": \"0.weight\"}]}\n");
   situ_nn_free(m);
 }
 

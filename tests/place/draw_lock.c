@@ -32,9 +32,9 @@ static void a_lock_holds(void **state) {
   must(situ_place_lock_write(m, "m.lock"));
   must(situ_place_lock_check(m, "m.lock"));
   slurp("m.lock");
-  assert_int_equal(strncmp(text, "situ-lock 1\n0.weight parameter f32 [64,8] cpu -\n", 47), 0);
-  assert_non_null(strstr(text, "\n2.num_batches_tracked buffer i64 [] cpu -\n3.weight parameter "
-                               "f32 [64,8] cpu =0.weight\n"));
+  assert_int_equal(strncmp(text, "situ-lock 2\n0.weight parameter f32 [64,8] cpu - default\n", 55), 0);
+  assert_non_null(strstr(text, "\n2.num_batches_tracked buffer i64 [] cpu - default\n3.weight parameter "
+                               "f32 [64,8] cpu =0.weight default\n"));
   situ_nn_free(m);
 }
 
@@ -45,9 +45,16 @@ static void every_difference_is_listed(void **state) {
   must(situ_place_lock_write(m, "m.lock"));
   must(situ_nn_to(situ_nn_get_submodule(m, "1.3"), situ_dev("cpu")));
   assert_int_equal(situ_place_lock_check(m, "m.lock"), SITU_E_STATE);
-  expect_error(SITU_E_STATE, "place_lock_check",
-               "4 tensors are not as m.lock says:\n1.3.0.bias: sim:1 -> cpu\n1.3.0.weight: sim:1 -> cpu\n"
-               "1.3.2.bias: sim:1 -> cpu\n1.3.2.weight: sim:1 -> cpu");
+  const char *says = situ_error_message(), *next = says;
+  for (int i = 0; i < 4; i++) { /* each on a line of its own, in order */
+    static const char *const differs[] = {
+      "4 tensors are not as m.lock says:\n1.3.0.bias: sim:1 -> cpu (moved by nn_to",
+      "\n1.3.0.weight: sim:1 -> cpu (moved by nn_to", "\n1.3.2.bias: sim:1 -> cpu (moved by nn_to",
+      "\n1.3.2.weight: sim:1 -> cpu (moved by nn_to"
+    };
+    if (!(next = strstr(next, differs[i]))) fail_msg("no %s in %s", differs[i], says);
+  }
+  expect_error(SITU_E_STATE, "place_lock_check", "");
   /* More than a message can hold: the number of the rest. */
   situ_nn_module *many = situ_nn_module_list(situ_nn_relu());
   char name[16];
@@ -62,13 +69,52 @@ static void every_difference_is_listed(void **state) {
   situ_nn_free(m);
 }
 
+/* placement: J4 */
+static void reasons_are_shown_and_not_compared(void **state) {
+  (void)state;
+  situ_nn_module *m =
+      situ_nn_module_list(situ_nn_linear(2, 3, NULL), situ_nn_linear(2, 3, NULL),
+                          situ_nn_linear(2, 3, &(situ_nn_linear_options){ .device = situ_dev("sim:0") }));
+  must(situ_sim_create(2));
+  must(situ_place_lock_write(m, "then.lock"));
+  slurp("then.lock");
+  assert_non_null(strstr(text, "0.weight parameter f32 [3,2] cpu - default\n"));
+  assert_non_null(strstr(text, "2.weight parameter f32 [3,2] sim:0 - made\n"));
+  must(situ_nn_to(situ_nn_get_submodule(m, "0"), situ_dev("sim:1")));
+  must(situ_nn_to_map(m, "1=sim:0"));
+  must(situ_place_lock_write(m, "now.lock"));
+  slurp("now.lock");
+  assert_non_null(strstr(text, "0.weight parameter f32 [3,2] sim:1 - moved\n"));
+  assert_non_null(strstr(text, "1.bias parameter f32 [3] sim:0 - mapped\n"));
+  assert_true(situ_place_json(m, text, sizeof text) > 0);
+  assert_non_null(strstr(text, "\"reason\": \"mapped\", \"by\": \"nn_to_map\""));
+  assert_true(!test_has_lines() || strstr(text, ", \"at\": \"draw_lock.c:"));
+  assert_true(situ_place_to_string(m, &(situ_place_print_options){ .reasons = true }, text, sizeof text) > 0);
+  assert_non_null(strstr(text, "parameter  moved by nn_to"));
+  assert_true(situ_place_to_string(m, NULL, text, sizeof text) > 0);
+  assert_null(strstr(text, "moved"));
+  must(situ_place_svg(m, "m.svg", NULL));
+  slurp("m.svg");
+  assert_non_null(strstr(text, "\nmapped by nn_to_map"));
+  /* Everything goes back, for other reasons; and a lock that was written without reasons still holds. */
+  must(situ_nn_to_map(m, "0=cpu, 1=cpu"));
+  must(situ_place_lock_check(m, "then.lock"));
+  static const char old[] = "situ-lock 1\n"
+                            "0.weight parameter f32 [3,2] cpu -\n0.bias parameter f32 [3] cpu -\n"
+                            "1.weight parameter f32 [3,2] cpu -\n1.bias parameter f32 [3] cpu -\n"
+                            "2.weight parameter f32 [3,2] sim:0 -\n2.bias parameter f32 [3] sim:0 -\n";
+  spill("old.lock", old, sizeof old - 1);
+  must(situ_place_lock_check(m, "old.lock"));
+  situ_nn_free(m);
+}
+
 static void names_survive(void **state) {
   (void)state;
   situ_nn_module *m = situ_nn_module_list(situ_nn_relu());
   situ_nn_add_tensor(m, "a b%\n=\"\x7f", NULL, situ_zeros(SITU_SHAPE(0, 3), NULL), SITU_NN_TRANSIENT);
   must(situ_place_lock_write(m, "names.lock"));
   slurp("names.lock");
-  assert_string_equal(text, "situ-lock 1\na%20b%25%0A=\"%7F transient f32 [0,3] cpu -\n");
+  assert_string_equal(text, "situ-lock 2\na%20b%25%0A=\"%7F transient f32 [0,3] cpu - default\n");
   must(situ_place_lock_check(m, "names.lock"));
   situ_nn_free(m);
 }
@@ -79,7 +125,7 @@ static void bad_files_are_refused(void **state) {
     const char *text, *says;
   } bad[] = {
     { "", "not a lock file" },
-    { "situ-lock 2\n", "not a lock file" },
+    { "situ-lock 3\n", "not a lock file" },
     { "situ-lock 1\na parameter f32 [1] cpu -", "bad.lock:2: it does not end" },
     { "situ-lock 1\n\n", "bad.lock:2: not a valid line" },
     { "situ-lock 1\na parameter f32 [1] cpu\n", "bad.lock:2: not a valid line" },
@@ -87,6 +133,8 @@ static void bad_files_are_refused(void **state) {
     { "situ-lock 1\na parameter f32 [1] cpu =\n", "not a valid tie" },
     { "situ-lock 1\na parameter f32 [1] cpu - [0:1] \n", "not a valid line" },
     { "situ-lock 1\na parameter f32 [1] cpu - 0:1\n", "not a valid line" },
+    { "situ-lock 2\na parameter f32 [1] cpu - moved [0:1]\n", "not a valid line" },
+    { "situ-lock 2\na parameter f32 [1] cpu - moven\n", "not a valid line" },
     { "situ-lock 1\na parameter f32 [1] cpu - []\n", "bad.lock: 'a' has a part that is not as" },
     { "situ-lock 1\na parameter f32 [1] cpu - [0:b]\n", "bad.lock: 'a' has a part that is not as" },
     { "situ-lock 1\n parameter f32 [1] cpu -\n", "not a valid path" },
@@ -202,6 +250,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
     DRAW_TEST(a_lock_holds),
     DRAW_TEST(every_difference_is_listed),
+    DRAW_TEST(reasons_are_shown_and_not_compared),
     DRAW_TEST(names_survive),
     DRAW_TEST(bad_files_are_refused),
     DRAW_TEST(no_damage_is_overlooked),

@@ -192,7 +192,7 @@ static void a_model_on_three_devices(void **state) {
   assert_non_null(strstr(svg, ">9 copies between devices, 1.0 MiB:</text>"));
   assert_non_null(strstr(svg, "1.3 (sim:1) → 2 (cpu)   1.0 MiB in 4</text>"));
   assert_non_null(strstr(svg, "Shared, drawn once: 3 = 0"));
-  assert_non_null(strstr(svg, "1.3.0.weight\nparameter f32 [16, 8]\n512 B (512 bytes, 7.7 %)\nsim:1</title>"));
+  assert_non_null(strstr(svg, "1.3.0.weight\nparameter f32 [16, 8]\n512 B (512 bytes, 7.7 %)\nsim:1\nmoved by nn_to"));
   assert_non_null(strstr(svg, "prefers-color-scheme:dark"));
   int labels = 0; /* the bytes of each copy, beside its arrow */
   for (const char *at = svg; (at = strstr(at, "<rect class=\"p\"")); at++) labels++;

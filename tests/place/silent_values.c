@@ -239,6 +239,46 @@ static void S21_a_cast_that_loses_values_is_reported(void **state) {
   situ_nn_free(net);
 }
 
+static void keep_line(const char *message, void *payload) { snprintf(payload, 512, "%s", message); }
+
+/* S21: a tensor's own cast is counted where a policy asks for it, on the tensor's device; it is refused with the
+   tensor's name, or done and logged, and so is a module's that is meant. */
+/* placement: M3 */
+static void S21_a_tensors_own_cast_is_counted_by_policy(void **state) {
+  (void)state;
+  if (!has_values(there())) return;
+  char line[512] = "";
+  situ_setting before;
+  situ_tensor *x = situ_set_name(
+      situ_to(situ_from_host((float[]){ 1e6f, -300, HUGE_VALF, 1.5f }, 16, SITU_SHAPE(4), NULL), there()), "scores");
+  situ_tensor *n = situ_to(
+      situ_from_host((int64_t[]){ INT64_C(1) << 40, -1, 200 }, 24, SITU_SHAPE(3), &(situ_options){ .dtype = SITU_I64 }),
+      there());
+  situ_policy_begin(&before, (situ_policy){ .casts = SITU_CASTS_FORBID });
+  expect_refused(situ_to_dtype(x, SITU_F16), SITU_E_OVERFLOW, "to_dtype", "1 of 4 values of `scores` ([4] f32)");
+  expect_refused(situ_to_dtype(x, SITU_I8), SITU_E_OVERFLOW, "to_dtype", "3 of 4 values of `scores`");
+  expect_refused(situ_to_dtype(n, SITU_I32), SITU_E_OVERFLOW, "to_dtype", "1 of 3 values of a tensor ([3] i64)");
+  expect_refused(situ_to_dtype(n, SITU_U8), SITU_E_OVERFLOW, "to_dtype", "2 of 3 values");
+  situ_tensor *half = situ_zeros(SITU_SHAPE(4), &(situ_options){ .dtype = SITU_F16, .device = there() });
+  expect_refused(situ_copy_(half, x), SITU_E_OVERFLOW, "copy_", "are lost in f16");
+  expect_same(half, situ_zeros_like(half, NULL), 0, 0);
+  assert_non_null(situ_to_dtype(x, SITU_BF16)); /* rounded */
+  assert_non_null(situ_to_dtype(n, SITU_F32));
+  assert_non_null(situ_to_dtype(situ_narrow(n, 0, 2, 1), SITU_U8));
+  situ_policy_end(&before);
+  situ_error_log(keep_line, line);
+  situ_policy_begin(&before, (situ_policy){ .casts = SITU_CASTS_WARN });
+  expect_exact(situ_to_dtype(x, SITU_F16), SITU_SHAPE(4), HUGE_VAL, -300, HUGE_VAL, 1.5);
+  assert_non_null(strstr(line, "1 of 4 values of `scores`"));
+  situ_nn_module *net = situ_nn_sequential(situ_nn_linear(2, 2, NULL));
+  expect_ok(situ_copy_from_host(situ_detach(situ_nn_get_tensor(net, "0.bias")), (float[]){ 1e6f, 1 }, 8));
+  expect_ok(situ_nn_to_with(net, &(situ_nn_to_options){ .device = there(), .dtype = SITU_F16, .lossy = true }));
+  assert_non_null(strstr(line, "nn_to_with: finite values became infinite: 1 of 0.bias"));
+  situ_policy_end(&before);
+  situ_error_log(NULL, NULL);
+  situ_nn_free(net);
+}
+
 /* S22: random numbers differ between devices. Here element i of draw n has the same bits anywhere. */
 /* placement: E1, E2, E5 */
 static void S22_random_numbers_are_the_same_everywhere(void **state) {
@@ -304,7 +344,7 @@ static void S24_what_a_policy_copies_is_in_the_ledger(void **state) {
   situ_tensor *a = situ_ones(SITU_SHAPE(2, 2), NULL);
   situ_tensor *b = situ_full(SITU_SHAPE(2, 2), 3, &(situ_options){ .device = there() });
   situ_setting before;
-  situ_policy_begin(&before, (situ_policy){ SITU_POLICY_COPY, SITU_POLICY_COPY, SITU_POLICY_COPY, 0, false });
+  situ_policy_begin(&before, (situ_policy){ .host_to_device = SITU_POLICY_COPY, .device_to_host = SITU_POLICY_COPY, .device_to_device = SITU_POLICY_COPY });
   situ_ledger ledger;
   situ_ledger_begin(&ledger);
   situ_tensor *sum = situ_add(a, b), *loss = situ_mse_loss(b, a, SITU_REDUCTION_SUM);
@@ -341,6 +381,7 @@ int main(void) {
     PAIR_TEST(S19_gradients_and_counters_go_with_their_module),
     PAIR_TEST(S20_a_lazy_layer_stays_lazy_and_goes_home),
     PAIR_TEST(S21_a_cast_that_loses_values_is_reported),
+    PAIR_TEST(S21_a_tensors_own_cast_is_counted_by_policy),
     PAIR_TEST(S22_random_numbers_are_the_same_everywhere),
     PAIR_TEST(S23_autocast_for_another_kind_of_device_is_told),
     PAIR_TEST(S24_what_a_policy_copies_is_in_the_ledger),

@@ -25,10 +25,11 @@ SITU_API SITU_CHECKED situ_status situ_place_of(situ_nn_module *m, situ_placemen
 /* ---- a tree in the terminal ------------------------------------------------------------------ */
 
 typedef struct situ_place_print_options {
-  int depth;   /**< levels of modules; 0: all */
-  bool expand; /**< show each of several equal blocks, instead of "0 .. 11: 12 x Block" and one */
-  bool ascii;  /**< draw with |, + and - only */
-  bool colour; /**< with terminal escape codes */
+  int depth;    /**< levels of modules; 0: all */
+  bool expand;  /**< show each of several equal blocks, instead of "0 .. 11: 12 x Block" and one */
+  bool ascii;   /**< draw with |, + and - only */
+  bool colour;  /**< with terminal escape codes */
+  bool reasons; /**< behind each tensor why it is there: "moved by nn_to at train.c:12 in main" */
 } situ_place_print_options;
 
 /** The module tree: for each tensor bytes, device, dtype, shape, role, and the tensor that it is tied to; for each
@@ -70,9 +71,9 @@ SITU_API SITU_CHECKED situ_status situ_place_svg(situ_nn_module *m, const char *
 
 /** The placement as JSON: {"bytes", "devices": [{"device", "bytes", "tensors"}], "modules":
     [{"path", "type", "bytes", "devices"}], "tensors": [{"path", "role", "device", "dtype", "shape",
-    "part", "bytes", "tied"}]}, modules and tensors in torch's order, devices cpu first. "part" is only there if ranks
-    have it in parts. "tied" is the path of the tensor whose storage it shares, or null; the bytes of a tied tensor
-    are 0. */
+    "part", "bytes", "reason", "by", "at", "tied"}]}, modules and tensors in torch's order, devices cpu first. "part" is
+    only there if ranks have it in parts; "reason", "by" and "at" as in a situ_place_entry, where they are known. "tied"
+    is the path of the tensor whose storage it shares, or null; the bytes of a tied tensor are 0. */
 SITU_API int64_t situ_place_json(situ_nn_module *m, char *buffer, size_t size);
 
 /* ---- snapshots ------------------------------------------------------------------------------- */
@@ -104,6 +105,12 @@ typedef struct situ_place_entry {
   int rank;           /**< tensors only: whose memory it is in, where several ranks are shown (situ_dist_snapshot) */
   const char *part;   /**< tensors only: the elements that this rank has of one that ranks have in parts: "[0:48]" of
                            all, in order (ZeRO), "[0:16,:]" along dimensions (tensor parallel); NULL: all */
+  /** Tensors only: why it is on its device, NULL if that is not known. "made": made there, on a stated device or that
+      of its operands; "default": made there because no device was stated; "moved"; "mapped": by a map of devices;
+      "loaded": brought there with its value from a file. */
+  const char *reason;
+  const char *by; /**< the call that moved, mapped or loaded it, "nn_to"; NULL: none */
+  const char *at; /**< the line of that, or where it was made, "train.c:12 in main"; NULL: not known */
 } situ_place_entry;
 
 /** Takes a snapshot of a module; the caller frees it. NULL on error. */
@@ -115,6 +122,7 @@ typedef struct situ_snapshot_options {
   bool plain;                /**< "fc.offset:plain", by the tensor's name; without one by the field: "fc.+192:plain" */
   situ_optim *const *optims; /**< whose states are in it: "fc.weight:exp_avg"; NULL: none */
   int64_t optim_count;
+  bool reasons; /**< why each tensor is where it is; finding source lines takes milliseconds */
 } situ_snapshot_options;
 /** situ_place_snapshot with more than what moves; options may be NULL. */
 SITU_API situ_snapshot *situ_place_snapshot_with(situ_nn_module *m, const situ_snapshot_options *options);
@@ -153,10 +161,11 @@ SITU_API SITU_CHECKED situ_status situ_place_device(const char *name, situ_devic
 
 /* ---- lock files ------------------------------------------------------------------------------ */
 
-/** Writes a lock file: device, role, dtype, shape, ties and part of each tensor, one per line, for version control.
-    Replaces the file path atomically. */
+/** Writes a lock file: device, role, dtype, shape, ties, part and reason of each tensor, one per line, for version
+    control. Replaces the file path atomically. */
 SITU_API SITU_CHECKED situ_status situ_place_lock_write(situ_nn_module *m, const char *path);
-/** Compares a module with a lock file; SITU_E_STATE if it differs, and the message lists the differences. */
+/** Compares a module with a lock file; SITU_E_STATE if it differs, and the message lists the differences, with the
+    reasons why tensors are elsewhere now. Reasons themselves are not compared. */
 SITU_API SITU_CHECKED situ_status situ_place_lock_check(situ_nn_module *m, const char *path);
 /** situ_place_lock_write for a snapshot, of several ranks too. */
 SITU_API SITU_CHECKED situ_status situ_snapshot_lock_write(const situ_snapshot *snapshot, const char *path);

@@ -12,7 +12,7 @@ SITU_BEGIN
 
 /** A fingerprint of the interface, which changes with every declaration that a module is compiled with: a module with
     another one is refused. tools/check_abi says when it must change, and writes it with --write. */
-#define SITU_BACKEND_ABI 0xb16dd0dau
+#define SITU_BACKEND_ABI 0x5f751da6u
 
 /** Memory on a device, shared by all tensors on it. A move changes `data` and `device` here, and so moves every view,
     alias and handle. */
@@ -34,10 +34,11 @@ typedef struct situ_storage {
   const char *moved_by;             /**< that call: "nn_to"; static text */
   void (*release)(void *payload);   /**< memory of the caller (situ_from_blob): called instead of free */
   void *payload;
-  struct situ_seat *seat; /**< on an adopted device: its entry in the list of those; private */
+  struct situ_written *written; /**< with UNWRITTEN: the part that holds values; NULL: none does; private */
+  struct situ_seat *seat;       /**< on an adopted device: its entry in the list of those; private */
 } situ_storage;
 enum {
-  SITU_STORAGE_UNWRITTEN = 1u, /**< holds no value yet */
+  SITU_STORAGE_UNWRITTEN = 1u, /**< holds no value yet, or in part: `written` */
   SITU_STORAGE_SLICE = 4u,     /**< part of the memory of another storage, `payload`, to which it has a reference */
   SITU_STORAGE_FOREIGN = 2u,   /**< memory of the caller: release, if not NULL, is called instead of free */
   SITU_STORAGE_SAMPLE = 8u,    /**< in situ_func_vmap: one sample of memory that `payload` knows; no memory itself */

@@ -100,7 +100,8 @@ typedef struct situ_facts {
   const char *moved_by;          /**< name of the call: "nn_to"; NULL: never moved */
   const char *memory;            /**< "of the program, read-only"; NULL: an allocation of situ's */
   uint64_t bytes, serial;        /**< of the storage */
-  bool written;                  /**< it holds values */
+  bool written;                  /**< it holds values, or a part of it does */
+  bool unstated;                 /**< it was made on the default device, as the program stated none */
 } situ_facts;
 /** Fills *out. Returns false after recording an error under op, if t is not a live tensor. */
 SITU_API bool situ_facts_of(const char *op, const situ_tensor *t, situ_facts *out);

@@ -378,7 +378,7 @@ static situ_status check_slots(const char *op, const situ_graph *g) {
   for (const situ__graph_slot *s = g->slots; s; s = s->next) {
     situ__described d = { "a tensor", "" };
     const bool moved = s->storage->data != s->data || !situ_device_equal(s->storage->device, g->device);
-    if (!moved && (s->written || !(s->storage->flags & SITU_STORAGE_UNWRITTEN))) continue;
+    if (!moved && (s->written || situ__holds_some(s->storage))) continue;
     situ__device_up.describe_storage(s->storage, &d);
     if (moved)
       return situ__fail(SITU_E_STATE, op,

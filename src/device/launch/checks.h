@@ -22,6 +22,11 @@ static inline bool situ__is_unwritten(const situ_view_desc *v) { return situ__is
 static inline bool situ__is_unwritable(const situ_view_desc *v) { return situ__is_flagged(v, SITU__UNWRITABLE); }
 static inline bool situ__is_sample(const situ_view_desc *v) { return situ__is_flagged(v, SITU__STORAGE_NOWHERE); }
 
+/* The same, looked at: a view may lie in the written part of its storage. */
+static inline bool situ__lacks_values(const situ_view_desc *v) {
+  return situ__is_sample(v) || situ__first_unwritten(v) >= 0;
+}
+
 /* Kernels may assume at least one element to write. An optimiser's step has a list instead of outputs. */
 static inline bool situ__writes_nothing(const situ_work *work) {
   for (int i = 0; i < work->outs; i++)

@@ -39,6 +39,12 @@ static situ_status check_target(const char *op, situ_storage *storage, size_t at
   return situ__check_range(op, storage, at, bytes);
 }
 
+static void count_write(situ_storage *to, size_t at, size_t bytes) {
+  const bool part = bytes != to->bytes && !situ__is_filled(to);
+  situ__storage_wrote(to);
+  if (part) situ__wrote_bytes(to, at, bytes);
+}
+
 situ_status situ__record_copy(const char *op, situ_device from, situ_device to, size_t bytes, situ_storage *about,
                               size_t at, bool written, situ__copy_reason why) {
   const bool same_memory = situ__backend(from)->host_memory && situ__backend(to)->host_memory;
@@ -86,7 +92,7 @@ situ_status situ__copy_from_host(const char *op, situ_storage *to, size_t at, co
   status = copy_in(op, to, at, from, bytes, why);
   if (status == SITU_OK && situ__verifies()) status = situ__verify_copy(op, on_host(from), side_of(to, at), bytes, to);
   if (status != SITU_OK) return status;
-  situ__storage_wrote(to);
+  count_write(to, at, bytes);
   return situ__record_copy(op, host, to->device, bytes, to, at, true, why);
 }
 
@@ -159,7 +165,7 @@ situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at
   if (status == SITU_OK && situ__verifies())
     status = situ__verify_copy(op, side_of(from, from_at), side_of(to, to_at), bytes, about);
   if (status != SITU_OK) return status;
-  situ__storage_wrote(to);
+  count_write(to, to_at, bytes);
   return situ__record_copy(op, from->device, to->device, bytes, about, at, false, why);
 }
 

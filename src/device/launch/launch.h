@@ -31,8 +31,8 @@ bool situ__takes_channels_last(situ_device device, const situ_work *work);
 situ_status situ__offers(const char *op, situ_device device, const situ_work *work, bool *offered);
 
 /* ---- refusals (refuse.c): each records an error of op and returns its status ---- */
-/* The values of the storage were never written. */
-situ_status situ__refuse_unwritten(const char *op, situ_storage *storage) SITU_COLD;
+/* The values of the view, or some of them, were never written. */
+situ_status situ__refuse_unwritten(const char *op, const situ_view_desc *v) SITU_COLD;
 /* An operand of op is one sample of many, which a call of all samples does not read. */
 situ_status situ__refuse_sample(const char *op, situ_storage *storage) SITU_COLD;
 /* Records that the storage would be written, but is on memory that its owner made read-only, or that the host has
@@ -92,6 +92,10 @@ static inline bool situ__verifies(void) {
   bool verify;
   memcpy(&verify, situ__setting.policy + offsetof(situ_policy, verify), sizeof verify);
   return __builtin_expect(verify, 0);
+}
+/* Whether it asks for casts that lose values. */
+static inline bool situ__watches_casts(void) {
+  return __builtin_expect(situ__setting.policy[offsetof(situ_policy, casts)], 0);
 }
 /* One side of a copy: bytes from `at` on of memory on a device. */
 typedef struct situ__side {

@@ -79,18 +79,36 @@ situ_status situ__launch_failed(const char *op, situ_device device, const situ_w
 
 /* ---- operands that do not do ---- */
 
-situ_status situ__refuse_unwritten(const char *op, situ_storage *storage) {
+/* Names the first element without a value: "element [0, 3] of the [2, 4] that is read". */
+static situ_status refuse_part(const char *op, const situ_view_desc *v, const situ__described *d, int64_t element) {
+  int64_t at[SITU_MAX_DIMS];
+  situ__text text = { 0 };
+  for (int k = v->ndim - 1; k >= 0; element /= v->size[k--]) at[k] = element % v->size[k];
+  situ__text_dims(&text, at, v->ndim);
+  situ__text_add(&text, " of the ");
+  situ__text_dims(&text, v->size, v->ndim);
+  const situ_status status =
+      situ__fail(SITU_E_STATE, op, "%s holds values in part: nothing was written to element %s that is read%s", d->what,
+                 text.data ? text.data : "", d->where);
+  situ__text_free(&text);
+  return status;
+}
+
+situ_status situ__refuse_unwritten(const char *op, const situ_view_desc *v) {
+  situ_storage *storage = v->storage;
   situ__described d = { "an operand", "" };
   situ__device_up.describe_storage(storage, &d);
   if (storage->flags & SITU_STORAGE_AWAY)
     return situ__fail(SITU_E_STATE, op, "%s has no memory now: %s%s", d.what, (const char *)storage->payload, d.where);
+  const int64_t first = storage->written ? situ__first_unwritten(v) : -1;
+  if (first >= 0) return refuse_part(op, v, &d, first);
   return situ__fail(SITU_E_STATE, op, "%s holds no value yet: nothing was written since it was made%s", d.what,
                     d.where);
 }
 
 situ_status situ__refuse_sample(const char *op, situ_storage *storage) {
   if (storage->flags & SITU_STORAGE_HELD) return situ__refuse_held(op, storage);
-  if (storage->flags & SITU_STORAGE_AWAY) return situ__refuse_unwritten(op, storage);
+  if (storage->flags & SITU_STORAGE_AWAY) return situ__refuse_unwritten(op, &(situ_view_desc){ .storage = storage });
   situ__described d = { "an operand", "" };
   situ__device_up.describe_storage(storage, &d);
   return situ__fail(SITU_E_UNSUPPORTED, op,
@@ -141,13 +159,13 @@ static bool adds_to_output(const situ_work *work) {
 /* Returns the first operand that the work would read but that was never written; NULL if there is none. */
 static const situ_view_desc *find_unwritten(const situ_work *work) {
   for (int i = 0; i < work->ins; i++)
-    if (work->in[i] && work->in[i]->numel && situ__is_unwritten(work->in[i])) return work->in[i];
+    if (work->in[i] && work->in[i]->numel && situ__lacks_values(work->in[i])) return work->in[i];
   for (int64_t i = 0; i < work->list_count; i++)
     for (int k = 0; k < SITU__ITEM_OPERANDS; k++) {
       const situ_view_desc *v = situ__item_operand(&work->list[i], k);
-      if (v && situ__is_unwritten(v)) return v;
+      if (v && situ__lacks_values(v)) return v;
     }
-  return adds_to_output(work) && work->out[0] && situ__is_unwritten(work->out[0]) ? work->out[0] : NULL;
+  return adds_to_output(work) && work->out[0] && situ__lacks_values(work->out[0]) ? work->out[0] : NULL;
 }
 
 /* Returns the first storage that the work would write, but whose memory is read-only; NULL if there is none. */
@@ -172,7 +190,7 @@ situ_status situ__check_operands(const char *op, situ_device device, const situ_
   if (read_only) return situ__refuse_read_only(op, read_only);
   const bool reads = backend && !backend->no_memory && !situ__writes_nothing(work);
   const situ_view_desc *unwritten = reads ? find_unwritten(work) : NULL;
-  return unwritten ? situ__refuse_unwritten(op, unwritten->storage) : SITU_OK;
+  return unwritten ? situ__refuse_unwritten(op, unwritten) : SITU_OK;
 }
 
 static bool is_channels_last(const situ_view_desc *v) {

@@ -13,6 +13,7 @@
 #include "situ/ops.h"
 #include "situ/sys/shape.h"
 #include "situ/sys/plain.h"
+#include "situ/sys/tensor.h"
 
 /* Bytes per read or write: the piece is still in the cache when its checksum is computed. */
 #define PIECE ((size_t)128 << 10)
@@ -134,9 +135,8 @@ situ_status situ__values_on_host(const char *op, const char *name, situ_tensor *
   if (situ_device_of(t).kind == SITU_META)
     return situ__fail(SITU_E_DEVICE, op, "'%s' is on meta: it has no values", situ__shown(name, shown));
   if (view->numel == 0) return SITU_OK;
-  if (__atomic_load_n(&view->storage->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN)
-    return situ__fail(SITU_E_STATE, op, "'%s' holds no value yet: nothing was written since it was made",
-                      situ__shown(name, shown));
+  if (!situ_has_values(t))
+    return situ__fail(SITU_E_STATE, op, "'%s' holds no value yet, or not in all its parts", situ__shown(name, shown));
   const uint64_t lock = situ__still_lock(t);
   t = situ_to(situ_contiguous(t), (situ_device){ .kind = SITU_CPU });
   situ__write_end(lock);

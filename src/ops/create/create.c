@@ -51,6 +51,11 @@ static bool lay_out(const char *op, situ_view_desc *layout, situ_memory_format f
   return situ__fail(SITU_E_ARG, op, "preserve: there is no input whose strides to preserve"), false;
 }
 
+static situ_tensor *note_device(situ_tensor *t, const situ_options *o) {
+  if (t && !(o && o->device.kind)) t->view.storage->flags |= SITU_STORAGE_UNSTATED;
+  return t;
+}
+
 situ_tensor *situ__new_as(const char *op, situ_shape shape, situ_dtype dtype, const situ_options *o,
                           const situ_tensor *input) {
   const situ_memory_format format = o ? o->memory_format : SITU_MEMORY_FORMAT_DEFAULT;
@@ -58,8 +63,8 @@ situ_tensor *situ__new_as(const char *op, situ_shape shape, situ_dtype dtype, co
   const bool rows =
       format == SITU_MEMORY_FORMAT_DEFAULT ? !input || input->view.contiguous : format == SITU_CONTIGUOUS_FORMAT;
   const bool pinned = o && o->pinned.kind;
-  if (rows && !pinned) return situ_op_new(op, shape, dtype, device);
-  if (pinned && rows) return situ__tensor_pinned(op, &shape, dtype, device, o->pinned);
+  if (rows && !pinned) return note_device(situ_op_new(op, shape, dtype, device), o);
+  if (pinned && rows) return note_device(situ__tensor_pinned(op, &shape, dtype, device, o->pinned), o);
   if (pinned)
     return situ__fail(SITU_E_ARG, op,
                       "pinned memory is in row-major order; leave options->memory_format at its default"),
@@ -68,7 +73,7 @@ situ_tensor *situ__new_as(const char *op, situ_shape shape, situ_dtype dtype, co
   if (!situ_shape_numel(op, &shape, &numel) || !situ__device_resolve(op, device, &device)) return NULL;
   situ_view_desc layout = { .ndim = (uint8_t)shape.ndim };
   memcpy(layout.size, shape.dim, sizeof layout.size);
-  return lay_out(op, &layout, format, input) ? situ__tensor_strided(op, &layout, dtype, device) : NULL;
+  return lay_out(op, &layout, format, input) ? note_device(situ__tensor_strided(op, &layout, dtype, device), o) : NULL;
 }
 
 static situ_tensor *constant(const char *op, situ_shape shape, double value, situ_dtype dtype, const situ_options *o,

@@ -129,6 +129,7 @@ situ_tensor *situ_contiguous_memory_format(situ_tensor *input, situ_memory_forma
 
 situ_tensor *situ_to_dtype(situ_tensor *input, situ_dtype dtype) {
   if (!situ__need("to_dtype", "input", input)) return NULL;
+  if (situ__watches_casts() && !situ__check_cast("to_dtype", input, dtype)) return NULL;
   return (situ_dtype)input->view.dtype == dtype ? input
                                                 : situ_op_run1(&to_dtype_op, input, &(cast_params){ .dtype = dtype });
 }
@@ -179,6 +180,9 @@ SITU_OP(copy_op) = { .name = "copy_",
 
 situ_tensor *situ_copy_(situ_tensor *input, situ_tensor *src) {
   situ_tensor *in[2] = { input, src };
+  if (situ__watches_casts() && situ__alive(input) && situ__alive(src) &&
+      !situ__check_cast("copy_", src, (situ_dtype)input->view.dtype))
+    return NULL;
   return situ_op_run_(&copy_op, in, 2, NULL);
 }
 
@@ -196,14 +200,14 @@ static bool to_infer(situ_call *c) {
   const to_params *p = c->params;
   const situ_view_desc *x = situ__desc(c->in[0]);
   situ_infer_like(c);
-  const bool unwritten = __atomic_load_n(&x->storage->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN;
-  if (x->numel && unwritten && p->to.kind != SITU_META) return situ__refuse_unwritten(c->op->name, x->storage), false;
+  if (p->to.kind != SITU_META && situ__first_unwritten(x) >= 0) return situ__refuse_unwritten(c->op->name, x), false;
   if (c->device.kind == SITU_META && x->numel && !situ__recipe_has(x->storage))
     return situ_refuse(
         c, SITU_E_STATE,
         "input has no values: what it was computed from is not known on meta; make it on the other device instead");
+  if (c->device.kind == SITU_META) situ__keep_order(c); /* a recipe gives each element */
+  else situ__keep_strides(c);
   c->device = p->to;
-  situ__keep_order(c);
   return true;
 }
 
@@ -225,9 +229,10 @@ static bool follow_recipe(situ_call *c) {
 static bool to_forward(situ_call *c) {
   const to_params *p = c->params;
   if (situ__desc(c->in[0])->storage->device.kind == SITU_META) return follow_recipe(c);
-  const situ_view_desc *given = situ__desc(c->in[0]), *y = situ__desc(c->out[0]);
-  situ_tensor *from = in_order(c->in[0], y);
-  if (!from) return false;
+  const situ_view_desc *given = situ__desc(c->in[0]), *y = situ__desc(c->out[0]), each = situ__unexpanded(given),
+                       to = situ__unexpanded(y);
+  situ_tensor *from = situ__is_expanded(given) ? situ__tensor_view(c->op->name, &each) : c->in[0];
+  if (!from || !(from = in_order(from, &to))) return false;
   const situ_view_desc *x = situ_desc(from);
   const size_t item = situ_dtype_size((situ_dtype)x->dtype), from_at = (size_t)x->offset * item,
                at = (size_t)given->offset * item, bytes = (size_t)x->numel * item;

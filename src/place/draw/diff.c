@@ -59,6 +59,7 @@ static bool add_changes(situ__text *text, const situ_place_entry *a, const situ_
   }
   if (!situ_device_equal(a->device, b->device)) {
     situ__text_add(text, "%s%s -> %s", comma, situ_device_name(a->device, x), situ_device_name(b->device, y));
+    situ__place_why(text, " (", b, ")");
     comma = ", ";
   }
   if (strcmp(a->type, b->type) != 0) {

@@ -16,6 +16,12 @@ static void add_string(situ__text *text, const char *from) {
   situ__text_free(&clean);
 }
 
+static void add_member(situ__text *text, const char *name, const char *value) {
+  if (!value) return;
+  situ__text_add(text, ", \"%s\": ", name);
+  add_string(text, value);
+}
+
 /* "rank": only where there are several. */
 static void add_place(situ__text *text, const situ_snapshot *s, int rank, situ_device device) {
   char name[SITU_DEVICE_NAME_MAX];
@@ -71,6 +77,9 @@ static void add_tensor(situ__text *text, const situ_snapshot *s, const situ__sna
   situ__text_dims(text, e->shape.dim, e->shape.ndim);
   if (e->part) situ__text_add(text, ", \"part\": \"%s\"", e->part);
   situ__text_add(text, ", \"bytes\": %" PRIu64, e->bytes);
+  add_member(text, "reason", e->reason);
+  add_member(text, "by", e->by);
+  add_member(text, "at", e->at);
   add_tie(text, node);
 }
 
@@ -98,7 +107,7 @@ int64_t situ_snapshot_json(const situ_snapshot *snapshot, char *buffer, size_t s
 }
 
 int64_t situ_place_json(situ_nn_module *m, char *buffer, size_t size) {
-  situ_snapshot *s = situ_place_snapshot(m);
+  situ_snapshot *s = situ_place_snapshot_with(m, &(situ_snapshot_options){ .reasons = true });
   int64_t length = s ? situ_snapshot_json(s, buffer, size) : -1;
   situ_snapshot_free(s);
   return length;

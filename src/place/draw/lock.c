@@ -12,20 +12,23 @@
 #include "place/draw/snapshot.h"
 #include "situ/blocks.h"
 
-/* The first line identifies the format. Then there is one line for each tensor, of six words with single blanks, and a
-   seventh for what ranks have in parts:
-     encoder.fc1.weight parameter f32 [64,784] sim:0 -
-     decoder.weight parameter f32 [64,784] sim:0 =encoder.fc1.weight
-     head.weight parameter f32 [10,64] sim:0 - [0:320]
+/* The first line identifies the format. Then there is one line for each tensor, of six words with single blanks, one
+   more for what ranks have in parts, and, from version 2 on, one for the reason:
+     encoder.fc1.weight parameter f32 [64,784] sim:0 - moved
+     decoder.weight parameter f32 [64,784] sim:0 =encoder.fc1.weight moved
+     head.weight parameter f32 [10,64] sim:0 - [0:320] made
    A device of another rank than 0 is rank1,sim:0. In paths, blanks, control characters and % are %XX. */
-#define HEADER "situ-lock 1\n"
+#define HEADER "situ-lock 2\n"
 
 enum {
-  WORDS = 7,  /* the last one may be absent */
+  WORDS = 6,
+  MORE = 2,   /* that may be absent */
   LISTED = 30 /* differences in one message */
 };
 /* Enough for a model of a million tensors. */
 static const int64_t most_bytes = 128 << 20;
+
+static const situ_snapshot_options with_reasons = { .reasons = true };
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
@@ -47,6 +50,7 @@ static void add_tensor(situ__text *text, const situ_place_entry *e) {
   situ__text_add(text, "%s %s", situ_device_name(e->device, device), e->tied ? "=" : "-");
   if (e->tied) add_path(text, e->tied);
   if (e->part) situ__text_add(text, " %s", e->part);
+  if (e->reason) situ__text_add(text, " %s", e->reason);
   situ__text_append(text, "\n", 1);
 }
 
@@ -69,7 +73,7 @@ situ_status situ_snapshot_lock_write(const situ_snapshot *snapshot, const char *
 situ_status situ_place_lock_write(situ_nn_module *m, const char *path) {
   static const char op[] = "place_lock_write";
   if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__given(op, "path", path)) return situ_error();
-  situ_snapshot *s = situ_place_snapshot(m);
+  situ_snapshot *s = situ_place_snapshot_with(m, &with_reasons);
   situ_status status = s ? write_lock(op, s, path) : situ_error();
   situ_snapshot_free(s);
   return status;
@@ -146,17 +150,24 @@ static bool read_type(const char *word) {
   return false;
 }
 
+static bool read_more(char **word, int count, situ_place_entry *out) {
+  int next = 0;
+  if (next < count && *word[next] == '[') out->part = word[next++];
+  if (next < count && situ__place_is_reason(word[next])) out->reason = word[next++];
+  return next == count;
+}
+
 /* Parses one line, without its end. Returns false with the reason in problem. */
 static bool read_line(char *line, situ_place_entry *out, situ__problem *problem) {
-  char *word[WORDS], *at = line;
+  char *word[WORDS + MORE], *at = line;
   int words = 0;
-  for (; at && words < WORDS; words++) {
+  for (; at && words < WORDS + MORE; words++) {
     word[words] = at;
     at = strchr(at, ' ');
     if (at) *at++ = 0;
   }
   const char *bad = NULL;
-  if (words < WORDS - 1 || at || (words == WORDS && *word[6] != '[')) bad = "line";
+  if (words < WORDS || at || !read_more(word + WORDS, words - WORDS, out)) bad = "line";
   else if (!read_path(word[0])) bad = "path";
   else if (!read_role(word[1], &out->role)) bad = "role";
   else if (!read_type(word[2])) bad = "dtype";
@@ -167,7 +178,6 @@ static bool read_line(char *line, situ_place_entry *out, situ__problem *problem)
   out->path = word[0];
   out->type = word[2];
   out->tied = *word[5] == '=' ? word[5] + 1 : NULL;
-  out->part = words == WORDS ? word[6] : NULL;
   return true;
 }
 
@@ -194,7 +204,8 @@ static situ_snapshot *read_lock(const char *op, const char *path) {
   int64_t count = 0;
   for (const char *c = text; (c = strchr(c, '\n')); c++) lines++;
   situ__problem problem = { 0 };
-  if (strncmp(text, HEADER, sizeof HEADER - 1) != 0 || strlen(text) != size)
+  if ((strncmp(text, HEADER, sizeof HEADER - 1) != 0 && strncmp(text, "situ-lock 1\n", sizeof HEADER - 1) != 0) ||
+      strlen(text) != size)
     situ__fail(SITU_E_FORMAT, op, "%s: is not a lock file of situ", path);
   else if (!(entries = situ__calloc(lines, sizeof *entries))) situ__no_memory(op, lines * sizeof *entries);
   else if (!read_lines(text + sizeof HEADER - 1, entries, &count, &problem))
@@ -231,7 +242,7 @@ situ_status situ_snapshot_lock_check(const situ_snapshot *snapshot, const char *
 situ_status situ_place_lock_check(situ_nn_module *m, const char *path) {
   static const char op[] = "place_lock_check";
   if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__given(op, "path", path)) return situ_error();
-  situ_snapshot *now = situ_place_snapshot(m);
+  situ_snapshot *now = situ_place_snapshot_with(m, &with_reasons);
   situ_status status = now ? check_lock(op, now, path) : situ_error();
   situ_snapshot_free(now);
   return status;

@@ -86,6 +86,7 @@ static bool alike(const situ_snapshot *s, int64_t a, int64_t b) {
         !same_text(x->entry.type, y->entry.type) || (k && !same_text(x->name, y->name)) ||
         !situ_device_equal(x->entry.device, y->entry.device) || !situ_shape_equal(&x->entry.shape, &y->entry.shape) ||
         !same_text(x->entry.part ? x->entry.part : "", y->entry.part ? y->entry.part : "") ||
+        !same_text(x->entry.reason ? x->entry.reason : "", y->entry.reason ? y->entry.reason : "") ||
         x->entry.bytes != y->entry.bytes || !tied_alike)
       return false;
   }
@@ -158,6 +159,10 @@ static void tie_cell(drawing *d, const situ__snapshot_node *node) {
   situ__place_clean(d->text, node->entry.tied);
 }
 
+static void reason_cell(drawing *d, const situ__snapshot_node *node) {
+  if (!d->measuring && d->options.reasons) situ__place_why(d->text, "  ", &node->entry, "");
+}
+
 /* "0 .. 11: 12 x Block", "fc1: Linear", "weight" */
 static void label(drawing *d, int64_t i, int64_t last, int64_t count, const char *branch) {
   const situ__snapshot_node *node = &d->s->node[i];
@@ -190,6 +195,7 @@ static void show(drawing *d, int64_t i, int64_t last, int64_t count, const char 
   else module_cells(d, i, count);
   offload_cell(d, node);
   tie_cell(d, node);
+  reason_cell(d, node);
   end_line(d);
   if (node->tie >= 0 || (d->options.depth > 0 && node->depth >= d->options.depth)) return;
 
@@ -254,7 +260,8 @@ int64_t situ_snapshot_to_string(const situ_snapshot *snapshot, const situ_place_
 }
 
 int64_t situ_place_to_string(situ_nn_module *m, const situ_place_print_options *options, char *buffer, size_t size) {
-  situ_snapshot *s = situ_place_snapshot(m);
+  const situ_snapshot_options with = { .reasons = options && options->reasons };
+  situ_snapshot *s = situ_place_snapshot_with(m, &with);
   int64_t length = s ? situ_snapshot_to_string(s, options, buffer, size) : -1;
   situ_snapshot_free(s);
   return length;

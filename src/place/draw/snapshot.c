@@ -85,6 +85,9 @@ static situ_status add_tensor(builder *b, const situ_place_entry *e, int64_t tie
   node->entry.rank = e->rank;
   node->entry.shape = e->shape;
   if (e->part) node->entry.part = keep(b, e->part);
+  if (e->reason) node->entry.reason = keep(b, e->reason);
+  if (e->by) node->entry.by = keep(b, e->by);
+  if (e->at) node->entry.at = keep(b, e->at);
   if (tie >= 0) return SITU_OK;
   if (__builtin_add_overflow(s->bytes, e->bytes, &s->bytes))
     return situ__fail(SITU_E_OVERFLOW, b->op, "the bytes of all tensors do not fit in 64 bits");
@@ -133,7 +136,9 @@ static situ_snapshot *finish(builder *b, situ_status status) {
     situ__snapshot_node *node = &s->node[i];
     node->entry.path = kept(b, node->entry.path);
     node->entry.type = kept(b, node->entry.type);
-    if (node->entry.part) node->entry.part = kept(b, node->entry.part);
+    const char **const given[] = { &node->entry.part, &node->entry.reason, &node->entry.by, &node->entry.at };
+    for (int k = 0; k < 4; k++)
+      if (*given[k]) *given[k] = kept(b, *given[k]);
     node->name = node->entry.path;
     if (node->tie >= 0) node->entry.tied = s->node[node->tie].entry.path;
     /* A name is the path without the path of the containing module. */
@@ -170,13 +175,15 @@ static situ_status add_live_tensor(builder *b, const char *path, situ_place_role
   char text[SITU__PLACE_PART];
   SITU_IGNORE(situ_part_of(t, &part));
   const int64_t tie = (int64_t)(uintptr_t)situ__map_get(&b->seen, storage) - 1, number = b->s->count;
-  const situ_place_entry entry = { .path = path,
-                                   .role = role,
-                                   .type = blocks ? situ_block_name(blocks) : situ_dtype_name(situ_dtype_of(t)),
-                                   .device = situ_device_of(t),
-                                   .shape = part.whole,
-                                   .bytes = situ__place_bytes(t),
-                                   .part = situ__place_part(t, text) };
+  situ_facts facts;
+  situ_place_entry entry = { .path = path,
+                             .role = role,
+                             .type = blocks ? situ_block_name(blocks) : situ_dtype_name(situ_dtype_of(t)),
+                             .device = situ_device_of(t),
+                             .shape = part.whole,
+                             .bytes = situ__place_bytes(t),
+                             .part = situ__place_part(t, text) };
+  if (b->options->reasons && !situ__place_reason(b->op, t, &facts, &entry)) return situ_error();
   const situ_status status = add_tensor(b, &entry, tie);
   return status == SITU_OK && tie < 0 ? see(b, storage, number) : status;
 }
@@ -344,6 +351,7 @@ static situ_status add_entry(builder *b, const situ_place_entry *e) {
   if (!known || e->shape.ndim < 0 || e->shape.ndim > SITU_MAX_DIMS)
     return refuse(b, e->path, "has a role, device, rank or shape that is none");
   if (e->part && !is_part(e->part)) return refuse(b, e->path, "has a part that is not as \"[0:48]\"");
+  if (e->reason && !situ__place_is_reason(e->reason)) return refuse(b, e->path, "has a reason that is none");
   bool module = e->role == SITU_PLACE_MODULE, root = module && !*e->path;
   if (root && b->s->count) return refuse(b, e->path, "is the root, and must come first");
   if (!root && !open_modules(b, e->path)) return situ_error();

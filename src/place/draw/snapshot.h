@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "situ/place/draw.h"
+#include "situ/sys/explain.h"
 #include "situ/sys/shape.h"
 
 enum {
@@ -63,6 +64,11 @@ const char *situ__place_part(const situ_tensor *t, char buffer[SITU__PLACE_PART]
 uint64_t situ__place_bytes(const situ_tensor *t);
 /* "[16, 6]", "[16, 6][0:48]" */
 const char *situ__place_shape(const situ_place_entry *e, char buffer[SITU__PLACE_SHAPE]);
+/* Sets the reason of a tensor's entry, whose texts are in *facts. Returns false after recording an error. */
+bool situ__place_reason(const char *op, const situ_tensor *t, situ_facts *facts, situ_place_entry *e);
+bool situ__place_is_reason(const char *word);
+/* Appends "moved by nn_to at train.c:12 in main" between two texts; nothing if the reason is not known. */
+void situ__place_why(situ__text *text, const char *before, const situ_place_entry *e, const char *behind);
 /* "parameter"; "module" */
 const char *situ__place_role(situ_place_role role);
 /* Untrusted text, made safe for a terminal and for XML: invalid UTF-8 and control characters become '?'. */

@@ -46,6 +46,14 @@ static void put_hover(situ__picture *p, const situ__box *box) {
         situ__text_add(t, "%s%s %s", d > first ? situ__place_between(p->s) : "",
                        situ__place_name(p->s, sum[d].rank, sum[d].device, name), situ__bytes_text(sum[d].bytes, bytes));
   }
+  if (!box->parts && e->reason) {
+    situ__text why = { 0 };
+    situ__place_why(&why, "", e, "");
+    situ__text_add(t, "\n");
+    if (why.failed) t->failed = true;
+    else situ__put_xml(t, why.data);
+    situ__text_free(&why);
+  }
   situ__text_add(t, "</title></rect>\n");
 }
 
@@ -150,7 +158,7 @@ situ_status situ_snapshot_svg(const situ_snapshot *snapshot, const char *path, c
 }
 
 situ_status situ_place_svg(situ_nn_module *m, const char *path, const situ_place_svg_options *options) {
-  situ_snapshot *s = situ_place_snapshot(m);
+  situ_snapshot *s = situ_place_snapshot_with(m, &(situ_snapshot_options){ .reasons = true });
   situ_status status = s ? situ_snapshot_svg(s, path, options) : situ_error();
   situ_snapshot_free(s);
   return status;

@@ -165,7 +165,9 @@ static void note_operand(situ__flow *f, situ__fit_call *call, const situ_view_de
   const int64_t number = value_of(f, view->storage);
   if (!number || !ensure(f, &f->operand, &f->operand_capacity, sizeof *f->operand, f->operands + 1)) return;
   settle(f, number, view->storage);
-  const uint64_t bytes = (uint64_t)view->numel * situ_dtype_size((situ_dtype)view->dtype);
+  uint64_t bytes = (uint64_t)view->numel * situ_dtype_size((situ_dtype)view->dtype);
+  for (int d = 0; d < view->ndim; d++) /* a copy has what repeats once */
+    if (!view->stride[d] && view->size[d] > 1) bytes /= (uint64_t)view->size[d];
   f->operand[f->operands++] = (situ__fit_operand){ .value = number, .bytes = bytes, .part = part, .twice = twice };
   call->count++;
 }

@@ -14,10 +14,7 @@ static bool is_meta(const situ_tensor *t) { return situ_device_of(t).kind == SIT
 
 static bool is_parameter(const situ__part *p) { return p->slot->kind == SITU_NN_PARAMETER; }
 
-static bool unwritten(const situ_tensor *t) {
-  uint32_t flags = __atomic_load_n(&situ__lint_storage(t)->flags, __ATOMIC_RELAXED);
-  return flags & SITU_STORAGE_UNWRITTEN;
-}
+static bool unwritten(const situ_tensor *t) { return !situ_has_values(t); }
 
 /* ---- missing values ---- */
 
@@ -34,7 +31,9 @@ static bool no_values(situ__lint *l, const situ__part *p, const situ__part *real
   if (is_meta(p->tensor) || !unwritten(p->tensor) || situ_numel(p->tensor) == 0 || situ_memory_is_away(p->tensor))
     return true;
   return situ__lint_add(l, SITU_LINT_VALUES, SITU_LINT_ERROR, p, NULL, p->tensor,
-                        "nothing was ever written to it: its values are whatever was in memory") &&
+                        situ__lint_storage(p->tensor)->written
+                            ? "a part of it was never written: its values are whatever was in memory"
+                            : "nothing was ever written to it: its values are whatever was in memory") &&
          situ__lint_fix(l, "situ_zero_(m->%s);   /* or load them */", p->slot->name);
 }
 

@@ -1,0 +1,106 @@
+/* Which part of a storage holds values, while some do and others do not.
+   SPDX-License-Identifier: MIT */
+#include "base/alloc.h"
+#include "base/mutex.h"
+#include "device/dry.h"
+
+enum { UNITS = 1 << 16 }; /* at most so many bits: a larger storage has fewer, larger units */
+
+/* A unit counts as written with its first byte. */
+typedef struct situ_written {
+  int shift;       /* a unit is 1 << shift bytes */
+  int64_t missing; /* units */
+  uint64_t bit[];
+} situ_written;
+
+/* Of all storages: threads may write parts of one at once. */
+static situ__mutex lock = SITU__MUTEX_INIT;
+
+static size_t size_of(size_t bytes, int shift) {
+  return sizeof(situ_written) + (((bytes - 1) >> shift) / 64 + 1) * sizeof(uint64_t);
+}
+
+/* Nothing is written. NULL: no memory. */
+static situ_written *make(const situ_view_desc *v) {
+  const size_t bytes = v->storage->bytes;
+  int shift = situ__dtypes[v->dtype].shift;
+  while ((bytes - 1) >> shift >= UNITS) shift++;
+  situ_written *w = situ__calloc(1, size_of(bytes, shift));
+  if (w) *w = (situ_written){ .shift = shift, .missing = (int64_t)((bytes - 1) >> shift) + 1 };
+  return w;
+}
+
+/* Looks at the units of bytes from..to - 1, or marks them. Returns the first byte without a value; -1: none. */
+static int64_t visit_bytes(situ_written *w, int64_t from, int64_t to, bool mark) {
+  const int64_t last = (to - 1) >> w->shift;
+  for (int64_t unit = from >> w->shift, count; unit <= last; unit += count) {
+    const int64_t low = unit % 64;
+    count = last - unit < 64 - low ? last - unit + 1 : 64 - low;
+    uint64_t *word = &w->bit[unit / 64];
+    const uint64_t empty = (UINT64_MAX >> (64 - count) << low) & ~*word;
+    if (mark) {
+      *word |= empty;
+      w->missing -= __builtin_popcountll(empty);
+    } else if (empty) {
+      const int64_t first = (unit - low + __builtin_ctzll(empty)) << w->shift;
+      return first > from ? first : from;
+    }
+  }
+  return -1;
+}
+
+/* The same for the elements of a view, in row-major order: returns the number of the first one. */
+static int64_t visit_view(situ_written *w, const situ_view_desc *v, bool mark) {
+  const int outer = v->contiguous ? 0 : v->ndim - 1, shift = situ__dtypes[v->dtype].shift;
+  const int64_t inner = v->contiguous ? v->numel : v->size[outer], step = v->contiguous ? 1 : v->stride[outer],
+                run = step == 1 ? inner : 1;
+  int64_t at[SITU_MAX_DIMS] = { 0 }, offset = v->offset;
+  for (int64_t row = 0; row < v->numel; row += inner) {
+    for (int64_t i = 0; i < inner; i += run) {
+      const int64_t from = (offset + i * step) << shift, found = visit_bytes(w, from, from + (run << shift), mark);
+      if (found >= 0) return row + i + ((found - from) >> shift);
+    }
+    for (int d = outer - 1; d >= 0; d--) {
+      offset += v->stride[d];
+      if (++at[d] < v->size[d]) break;
+      offset -= v->stride[d] * at[d];
+      at[d] = 0;
+    }
+  }
+  return -1;
+}
+
+int64_t situ__first_unwritten(const situ_view_desc *v) {
+  if (!v->numel || situ__is_filled(v->storage)) return -1;
+  situ__mutex_lock(&lock);
+  const int64_t first = v->storage->written ? visit_view(v->storage->written, v, false) : 0;
+  situ__mutex_unlock(&lock);
+  return first;
+}
+
+void situ__wrote_part(const situ_view_desc *v) {
+  situ_storage *s = v->storage;
+  if (situ__is_dry()) return;
+  situ__mutex_lock(&lock);
+  if (!s->written) s->written = make(v);
+  if (s->written) (void)visit_view(s->written, v, true);
+  if (s->written && s->written->missing) (void)__atomic_or_fetch(&s->flags, SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
+  else situ__fill(s); /* without memory all of it counts as written */
+  situ__mutex_unlock(&lock);
+}
+
+void situ__wrote_bytes(situ_storage *storage, size_t at, size_t bytes) {
+  situ__wrote_part(&(situ_view_desc){ .storage = storage,
+                                      .offset = (int64_t)at,
+                                      .dtype = SITU_U8,
+                                      .ndim = 1,
+                                      .contiguous = true,
+                                      .numel = (int64_t)bytes,
+                                      .size = { (int64_t)bytes },
+                                      .stride = { 1 } });
+}
+
+void situ__forget_written(situ_storage *storage) {
+  situ__free(storage->written);
+  storage->written = NULL;
+}
