@@ -407,6 +407,39 @@ static void each_fix_mends(void **state) {
   situ_nn_free(variable);
 }
 
+typedef struct keeper {
+  situ_nn_module base;
+  situ_nn_module *fc;
+  situ_tree *cache;
+} keeper;
+static void release_keeper(situ_nn_module *m) { situ_tree_free(((keeper *)m)->cache); }
+static const situ_nn_type keeper_type = { .name = "Keeper", .size = sizeof(keeper), .release = release_keeper };
+
+/* placement: B8 */
+static void a_tree_that_a_field_got_later(void **state) {
+  (void)state;
+  keeper *m = situ_nn_alloc(&keeper_type);
+  situ_nn_child(m, fc, layer());
+  assert_non_null(situ_nn_done(m));
+  situ_tensor *weight = situ_nn_get_tensor(m->fc, "weight"), *key = situ_ones(SITU_SHAPE(2), NULL),
+              *value = situ_ones(SITU_SHAPE(3), NULL);
+  m->cache = situ_tree_put(situ_tree_put(situ_tree_dict(), "own", SITU_TREE(weight, situ_detach(weight))), "none",
+                           situ_tree_none());
+  expect_ok(situ_place_lint(&m->base, NULL));
+  m->cache = situ_tree_put(m->cache, "layers", situ_tree_append(situ_tree_list(), SITU_TREE(key, value, key)));
+  assert_int_equal(situ_place_lint(&m->base, NULL), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "place_lint", "points to a tree with 2 tensors that are not registered");
+  situ_nn_add_tensor(&m->base, "key", NULL, key, SITU_NN_BUFFER);
+  assert_int_equal(situ_place_lint(&m->base, NULL), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "place_lint", "a tree with 1 tensor that");
+  situ_nn_add_tensor(&m->base, "value", NULL, value, SITU_NN_BUFFER); /* as the fix says */
+  expect_ok(situ_place_lint(&m->base, NULL));
+  situ_tree_free(m->cache);
+  expect_ok(situ_place_lint(&m->base, NULL)); /* the field shows a tree that was freed */
+  m->cache = NULL;
+  situ_nn_free(&m->base);
+}
+
 /* What was made beside a module, or after it, is not a part of it. */
 /* placement: B9 */
 static void modules_made_at_other_times(void **state) {
@@ -447,6 +480,7 @@ int main(void) {
     MODULE_TEST(it_changes_nothing),
     MODULE_TEST(the_field_follows_its_name),
     MODULE_TEST(each_fix_mends),
+    MODULE_TEST(a_tree_that_a_field_got_later),
     MODULE_TEST(modules_made_at_other_times),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,7 @@ SITU_BEGIN
 #define SITU_STORAGE_LEASED 128u /**< others have its address (situ_data_lease, situ_to_dlpack): it stays where it is */
 #define SITU_STORAGE_PINNED (1u << 20)    /**< with FOREIGN: host memory that a device copies directly */
 #define SITU_STORAGE_LEFT (1u << 19)      /**< it was EXPOSED, and has moved since: that address is not its memory's */
-#define SITU_STORAGE_UNSTATED (1u << 21)  /**< the program stated no device for it: it is on the default one */
+#define SITU_STORAGE_UNSTATED (1u << 23)  /**< the program stated no device for it: it is on the default one */
 #define SITU_STORAGE_READ_ONLY (1u << 17) /**< with FOREIGN: the memory's owner forbids writes */
 
 /** Whether ops that this thread calls compute values now, and nothing else: gradients are off, and there are no

@@ -1,9 +1,10 @@
 /* Lints what a field points to, like a Python list that should be a ModuleList: an array of tensors or modules, a
-   linked list of them, a struct with an array and its length.
+   linked list of them, a struct with an array and its length, a tree.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 
 #include "base/fail.h"
+#include "base/handle.h"
 #include "base/peek.h"
 #include "place/lint/lint.h"
 
@@ -115,13 +116,33 @@ static bool tell(situ__lint *l, const situ__part *p, size_t at, const tally *t, 
                         " tensor%s that are not registered: they do not move with the module, are "
                         "not saved and are not trained",
                         at, what, t->tensors, t->tensors == 1 ? "" : "s") &&
-         situ__lint_fix(l, "situ_nn_add_tensor(&m->base, \"list.0\", NULL, tensor, SITU_NN_BUFFER);   /* each, by its "
-                           "number */");
+         situ__lint_fix(l, "situ_nn_add_tensor(&m->base, \"list.0\", NULL, tensor, SITU_NN_BUFFER);   /* each, under a "
+                           "name of its own */");
+}
+
+static bool is_tree(const void *memory) {
+  uint32_t head;
+  return situ__peek(memory, &head, sizeof head) && situ__is(SITU__A_TREE, &head);
+}
+
+typedef struct leaves {
+  situ__lint *l;
+  const situ__part *part;
+  tally *tally;
+} leaves;
+
+static situ_status count_leaf(const char *path, situ_tensor *t, void *payload) {
+  const leaves *of = payload;
+  (void)path;
+  return count(of->l, of->part, t, of->tally) == SITU__UNKNOWN ? situ_error() : SITU_OK;
 }
 
 bool situ__lint_list(situ__lint *l, const situ__part *p, size_t at, void *const *memory) {
   tally t = { .tensors = 0 };
   shape s;
+  if (is_tree(memory))
+    return situ_tree_each((const situ_tree *)memory, count_leaf, &(leaves){ l, p, &t }) == SITU_OK &&
+           (!t.tensors || tell(l, p, at, &t, "a tree", ""));
   if (find_links(l, p, memory, &s)) {
     if (!count_nodes(l, p, memory, &s, &t)) return false;
     return (!t.modules && !t.tensors) ||
