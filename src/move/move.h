@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "autograd/tape.h"
+#include "device/ledger/ledger.h"
 #include "situ/sys/move.h"
 #include "tensor/backing.h"
 
@@ -18,6 +19,7 @@ enum {
 struct situ_move_plan {
   uint32_t head;
   const char *op; /* static text */
+  situ__copy_reason why;
   situ_move_unit *unit;
   int64_t count, capacity;
   bool gradients;                /* gradients move too */

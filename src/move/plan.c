@@ -164,6 +164,7 @@ situ_move_plan *situ__move_plan_new(const char *op, const situ_move_request *lis
     return NULL;
   }
   m->op = op;
+  m->why = SITU__COPY_MOVE;
   m->unit = unit;
   m->capacity = capacity;
   m->gradients = gradients;

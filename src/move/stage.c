@@ -163,13 +163,13 @@ static bool cast_pieces(const situ_move_plan *m, counts *c, const situ_move_unit
   for (int64_t done = 0; good && done < n; done += w->most) {
     const int64_t count = n - done < w->most ? n - done : w->most;
     if (w->in)
-      good = situ__copy_storage(m->op, w->in, 0, u->storage, (size_t)done * from, (size_t)count * from,
-                                SITU__COPY_MOVE) == SITU_OK;
+      good =
+          situ__copy_storage(m->op, w->in, 0, u->storage, (size_t)done * from, (size_t)count * from, m->why) == SITU_OK;
     good = good && cast_values(m, c, u, w->out ? w->out : u->destination, w->out ? 0 : done, w->in ? w->in : u->storage,
                                w->in ? 0 : done, count);
     if (w->out && good)
-      good = situ__copy_storage(m->op, u->destination, (size_t)done * to, w->out, 0, (size_t)count * to,
-                                SITU__COPY_MOVE) == SITU_OK;
+      good = situ__copy_storage(m->op, u->destination, (size_t)done * to, w->out, 0, (size_t)count * to, m->why) ==
+             SITU_OK;
   }
   return good;
 }
@@ -210,7 +210,7 @@ static bool stage_alone(const situ_move_plan *m, counts *c, situ_move_unit *u) {
   if (!situ__move_has_values(u->storage) || (u->to.kind == SITU_META && u->from.kind != SITU_META)) return true;
   if (u->from.kind == SITU_META && u->to.kind != SITU_META) return materialise(m, c, u);
   if (!situ__move_casts(u))
-    return situ__copy_storage(m->op, u->destination, 0, u->storage, 0, (size_t)u->bytes, SITU__COPY_MOVE) == SITU_OK;
+    return situ__copy_storage(m->op, u->destination, 0, u->storage, 0, (size_t)u->bytes, m->why) == SITU_OK;
   if (u->storage->written && !situ__is_dry()) situ__fill(u->storage); /* else the cast would be refused */
   if (situ__move_same(u->from, u->to)) return cast_values(m, c, u, u->destination, 0, u->storage, 0, count_values(u));
   return cast_across(m, c, u);
@@ -259,7 +259,7 @@ static bool pack_batch(const situ_move_plan *m, counts *c, situ_storage *whole, 
 static bool send_batch(const situ_move_plan *m, counts *c, situ_storage *buffer, situ_storage *memory, size_t bytes,
                        const situ_pack_item *item, int64_t count, bool narrow) {
   return pack_batch(m, c, buffer, bytes, item, count, narrow) &&
-         (buffer == memory || situ__copy_storage(m->op, memory, 0, buffer, 0, bytes, SITU__COPY_MOVE) == SITU_OK);
+         (buffer == memory || situ__copy_storage(m->op, memory, 0, buffer, 0, bytes, m->why) == SITU_OK);
 }
 
 /* Makes each unit's storage a part of the batch's memory. */

@@ -1,4 +1,4 @@
-/* Moves that cast, moves by map, plans, trees, late parts, and how many transfers it takes. */
+/* Moves that cast, moves by map, plans, late parts, and how many transfers it takes. */
 /* test-devices: sim:0 sim:1 opencl:0 opencl:1 */
 #include <math.h>
 
@@ -346,74 +346,7 @@ static void the_peak_is_source_target_and_one_buffer(void **state) {
   }
 }
 
-/* ---- trees ---- */
-
-/* placement: C1, C2, C3 */
-static void a_tree_keeps_its_form_its_aliases_and_its_sharing(void **state) {
-  (void)state;
-  situ_tensor *x = situ_arange(0, 12, 1, NULL), *y = situ_ones(SITU_SHAPE(2), NULL),
-              *m = situ_reshape(x, SITU_SHAPE(3, 4));
-  situ_tree *tree = situ_tree_put(situ_tree_put(situ_tree_put(situ_tree_dict(), "list", SITU_TREE(x, y, x)), "view",
-                                                situ_tree_tensor(situ_transpose(m, 0, 1))),
-                                  "none", situ_tree_none());
-  situ_tree *moved = situ_tree_to(tree, there());
-  assert_non_null(moved);
-  const situ_tree *list = situ_tree_find(moved, "list");
-  situ_tensor *a = situ_tree_tensor_at(list, 0), *v = situ_tree_get(moved, "view");
-  assert_ptr_equal(a, situ_tree_tensor_at(list, 2));
-  assert_true(situ_shares_storage(a, v));
-  expect_on(a, there());
-  expect_on(situ_tree_tensor_at(list, 1), there());
-  expect_on(x, here());
-  assert_int_equal(situ_tree_kind_of(situ_tree_find(moved, "none")), SITU_TREE_NONE);
-  expect_exact(situ_to(v, here()), SITU_SHAPE(4, 3), 0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11);
-  situ_tree *again = situ_tree_to(moved, there());
-  assert_ptr_equal(situ_tree_get(again, "view"), v);
-  situ_fail_allocation(0, false);
-  situ_tree_free(situ_tree_to(tree, there()));
-  for (uint64_t nth = situ_allocation_count(); nth > 0; nth--) {
-    situ_fail_allocation(nth, false);
-    situ_tree *none = situ_tree_to(tree, there());
-    situ_fail_allocation(0, false);
-    assert_int_equal(situ_error(), none ? SITU_OK : SITU_E_NOMEM);
-    situ_error_clear();
-    situ_tree_free(none);
-  }
-  situ_tree_free(again);
-  situ_tree_free(moved);
-  situ_tree_free(tree);
-}
-
 /* ---- late parts ---- */
-
-/* placement: C4 */
-static void each_leaf_has_a_destination(void **state) {
-  (void)state;
-  situ_tensor *x = situ_arange(0, 4, 1, NULL), *y = situ_ones(SITU_SHAPE(2), NULL);
-  situ_tree *tree = situ_tree_put(situ_tree_put(situ_tree_dict(), "in", SITU_TREE(x, situ_view(x, SITU_SHAPE(2, 2)))),
-                                  "label", situ_tree_tensor(y));
-  char map[96], name[SITU_DEVICE_NAME_MAX];
-  (void)snprintf(map, sizeof map, "in.*=%s", situ_device_name(there(), name));
-  situ_tree *moved = situ_tree_to_map(tree, map);
-  assert_ptr_equal(situ_tree_get(moved, "label"), y);
-  const situ_tree *in = situ_tree_find(moved, "in");
-  situ_tensor *a = situ_tree_tensor_at(in, 0), *view = situ_tree_tensor_at(in, 1);
-  expect_on(a, there());
-  assert_true(situ_shares_storage(a, view));
-  expect_exact(situ_to(view, here()), SITU_SHAPE(2, 2), 0, 1, 2, 3);
-  situ_tree_free(moved);
-  (void)snprintf(map, sizeof map, "in.0=%s,label=%s", name, name);
-  assert_null(situ_tree_to_map(tree, map));
-  expect_error(SITU_E_ARG, "tree_to_map", "in.1 shares its memory with a tensor before it: they cannot be on ");
-  (void)snprintf(map, sizeof map, "in=%s,labels=%s", name, name);
-  assert_null(situ_tree_to_map(tree, map));
-  expect_error(SITU_E_ARG, "tree_to_map", "\"labels\" matches no tensor");
-  assert_null(situ_tree_to_map(tree, "label"));
-  expect_error(SITU_E_ARG, "tree_to_map", "must be pattern=device");
-  assert_null(situ_tree_to_map(NULL, map));
-  expect_error(SITU_E_ARG, "tree_to_map", "tree");
-  situ_tree_free(tree);
-}
 
 /* placement: B17 */
 static void a_late_child_is_adopted(void **state) {
@@ -462,8 +395,6 @@ int main(void) {
                                       PAIR_TEST(a_plan_says_what_would_move_and_moves_nothing),
                                       PAIR_TEST(a_thousand_small_tensors_travel_together),
                                       PAIR_TEST(the_peak_is_source_target_and_one_buffer),
-                                      PAIR_TEST(a_tree_keeps_its_form_its_aliases_and_its_sharing),
-                                      PAIR_TEST(each_leaf_has_a_destination),
                                       PAIR_TEST(a_late_child_is_adopted),
                                       PAIR_TEST(a_late_child_of_a_spread_module_stays) };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -73,6 +73,12 @@ SITU_API void situ_move_plan_to_file(situ_move_plan *m, const char *path, bool k
 /** Frees a plan. NULL is fine. */
 SITU_API void situ_move_plan_free(situ_move_plan *m);
 
+/** Copies those of a list's tensors to their devices that a copy of a small storage's bytes is enough for, many in one
+    transfer; dtypes of the list are not read. copies[i] is NULL for the others, which situ_to copies: large ones, views
+    of a part, ones that record a gradient, all in a dry run. The innermost scope owns the copies. */
+SITU_API SITU_CHECKED situ_status situ_copy_together(const char *op, const situ_move_request *list, int64_t count,
+                                                     situ_tensor **copies);
+
 /** Gives those tensors of a list that have the rank for it another memory format in place (contiguous: all; PRESERVE
     and DEFAULT: none), with all handles on them: all of them or none. SITU_E_ALIAS for a tensor of which there are
     views. */

@@ -6,16 +6,16 @@
 #include "place/place.h"
 #include "situ/sys/shape.h"
 
-/* By storage: the first tensor on it, and a copy of the whole storage if several tensors share it. By tensor: its
-   copy. */
 typedef struct going {
   const char *op;
   situ_device to;
-  situ__device_map map; /* instead of `to` */
-  situ__map rules;      /* storage -> its rule, or `none` */
-  situ__map tensors;    /* tensor -> its copy */
-  situ__map seen;       /* storage -> the first tensor on it */
-  situ__map shared;     /* storage -> a copy of all its elements, 1-D */
+  situ__device_map map;    /* instead of `to` */
+  situ__map rules;         /* storage -> its rule, or `none` */
+  situ__map tensors;       /* tensor -> its copy; itself: it is listed */
+  situ__map seen;          /* storage -> the first tensor on it */
+  situ__map shared;        /* storage that several tensors share -> all its elements, 1-D */
+  situ_move_request *list; /* of each tensor that is copied */
+  int64_t count, capacity;
 } going;
 
 static const situ__map_rule none; /* of what matches no pattern */
@@ -52,46 +52,75 @@ static situ_tensor *whole(situ_tensor *t) {
   return situ_as_strided(t, SITU_SHAPE(count), SITU_SHAPE(1), 0);
 }
 
-/* First pass: copies storages that several tensors share as a whole. */
+static bool put(const going *g, situ__map *map, const void *key, void *value) {
+  if (situ__map_put(map, key, value)) return true;
+  return situ__no_memory(g->op, sizeof(void *)), false;
+}
+
+/* First pass: finds storages that several tensors share. */
 static situ_status find_shared(const char *path, situ_tensor *t, void *payload) {
   going *g = payload;
   const situ_storage *s = situ_desc(t)->storage;
   if (g->map.count && !choose(g, path, t)) return situ_error();
   if (stays(g, t)) return SITU_OK;
-  situ_tensor *first = situ__map_get(&g->seen, s);
-  if (!first) return situ__map_put(&g->seen, s, t) ? SITU_OK : situ__no_memory(g->op, sizeof(void *));
+  situ_tensor *first = situ__map_get(&g->seen, s), *all;
+  if (!first) return put(g, &g->seen, s, t) ? SITU_OK : situ_error();
   bool same = situ_dtype_of(first) == situ_dtype_of(t);
   if (first == t || !same || situ__map_get(&g->shared, s)) return SITU_OK;
-  situ_tensor *copy = situ_to(whole(t), target_of(g, t));
-  if (!copy) return situ_error();
-  return situ__map_put(&g->shared, s, copy) ? SITU_OK : situ__no_memory(g->op, sizeof(void *));
+  return (all = whole(t)) && put(g, &g->shared, s, all) ? SITU_OK : situ_error();
 }
 
-/* Second pass: copies tensors, or makes views of the copied storages. */
+/* The tensor whose copy serves t: itself, or its shared storage. */
+static situ_tensor *source_of(const going *g, situ_tensor *t) {
+  situ_tensor *all = situ__map_get(&g->shared, situ_desc(t)->storage);
+  return all && situ_dtype_of(all) == situ_dtype_of(t) ? all : t;
+}
+
+/* Second pass: lists what is copied, once. */
+static situ_status list_source(const char *path, situ_tensor *t, void *payload) {
+  going *g = payload;
+  situ_tensor *source = source_of(g, t);
+  (void)path;
+  if (stays(g, t) || situ__map_get(&g->tensors, source)) return SITU_OK;
+  if (!situ__grow(g->op, &g->list, &g->capacity, sizeof *g->list, g->count + 1)) return situ_error();
+  g->list[g->count++] = (situ_move_request){ .tensor = source, .to = target_of(g, t) };
+  return put(g, &g->tensors, source, source) ? SITU_OK : situ_error();
+}
+
+static bool copy_listed(going *g) {
+  situ_tensor **copies = situ__alloc((size_t)g->count * sizeof(void *) + 1);
+  if (!copies) return situ__no_memory(g->op, (size_t)g->count * sizeof(void *)), false;
+  bool good = situ_copy_together(g->op, g->list, g->count, copies) == SITU_OK;
+  for (int64_t i = 0; good && i < g->count; i++) {
+    situ_tensor *copy = copies[i] ? copies[i] : situ_to(g->list[i].tensor, g->list[i].to);
+    good = copy && put(g, &g->tensors, g->list[i].tensor, copy);
+  }
+  situ__free(copies);
+  return good;
+}
+
+/* Third pass: each tensor's copy, or the view of its storage's copy. */
 static situ_tensor *send(situ_tensor *t, void *payload) {
   going *g = payload;
   if (stays(g, t)) return t;
-  situ_tensor *done = situ__map_get(&g->tensors, t), *all;
+  situ_tensor *done = situ__map_get(&g->tensors, t);
   if (done) return done;
-  if ((all = situ__map_get(&g->shared, situ_desc(t)->storage)) && situ_dtype_of(all) == situ_dtype_of(t)) {
-    situ_shape strides = situ_shape_of(t);
-    for (int d = 0; d < strides.ndim; d++) strides.dim[d] = situ_stride(t, d);
-    done = situ_as_strided(all, situ_shape_of(t), strides, situ_storage_offset(t));
-  } else {
-    done = situ_to(t, target_of(g, t));
-  }
-  if (done && !situ__map_put(&g->tensors, t, done)) return situ__no_memory(g->op, sizeof(void *)), NULL;
-  return done;
+  situ_shape strides = situ_shape_of(t);
+  for (int d = 0; d < strides.ndim; d++) strides.dim[d] = situ_stride(t, d);
+  done =
+      situ_as_strided(situ__map_get(&g->tensors, source_of(g, t)), situ_shape_of(t), strides, situ_storage_offset(t));
+  return done && put(g, &g->tensors, t, done) ? done : NULL;
 }
 
 static situ_tree *send_all(const situ_tree *tree, going *g) {
   situ_scope scope;
   situ_scope_begin(&scope); /* the tree owns the copies */
-  situ_tree *result =
-      situ_tree_each(tree, find_shared, g) == SITU_OK && situ__device_map_used(g->op, &g->map, "tensor") == SITU_OK
-          ? situ_tree_map(tree, send, g)
-          : NULL;
+  const bool good = situ_tree_each(tree, find_shared, g) == SITU_OK &&
+                    situ__device_map_used(g->op, &g->map, "tensor") == SITU_OK &&
+                    situ_tree_each(tree, list_source, g) == SITU_OK;
+  situ_tree *result = good && copy_listed(g) ? situ_tree_map(tree, send, g) : NULL;
   situ_status status = situ_scope_end(&scope);
+  situ__free(g->list);
   situ__map_free(&g->tensors);
   situ__map_free(&g->seen);
   situ__map_free(&g->shared);
