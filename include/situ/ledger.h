@@ -71,12 +71,14 @@ typedef struct situ_transfer {
   situ_device from, to;
   uint64_t bytes;
   const char *op;     /**< the call that copied: "to", "item", "nn_to"; static text */
-  const char *reason; /**< "asked for", "read", "move", "policy", "offload", "image" or "internal"; static text */
+  const char *reason; /**< "asked for", "read", "move", "policy", "input", "offload",
+                           "image" or "internal"; static text */
   const char *role;   /**< role of the tensor: "parameter", "buffer", "tensor", ...; static text */
   uint64_t storage;   /**< serial number of the storage that was read (written, if the source is host memory); unique */
   uint32_t version;   /**< number of writes to that storage so far */
   double seconds;     /**< since the ledger began */
   char tensor[64];    /**< its name or module path (the end of it, if it is too long); "" if it has none */
+  char module[64];    /**< path of the module in whose call it was made, of "policy" and "input"; "" if in none */
   char at[160];       /**< source line of the program: "train.c:41 in step"; "" if unknown */
 } situ_transfer;
 
@@ -106,7 +108,7 @@ SITU_API int64_t situ_ledger_to_string(const situ_ledger *ledger, char *buffer, 
 SITU_API void situ_ledger_print(const situ_ledger *ledger);
 /** The ledger as JSON, with every transfer: {"count", "bytes", "directions": {"host_to_device":
     {"count", "bytes"}, ...}, "repeats": [{..., "times"}], "transfers": [{"from", "to", "bytes", "op", "reason", "role",
-    "tensor", "storage", "version", "seconds", "at"}]}. */
+    "tensor", "module", "storage", "version", "seconds", "at"}]}. */
 SITU_API int64_t situ_ledger_json(const situ_ledger *ledger, char *buffer, size_t size);
 
 SITU_END

@@ -220,6 +220,15 @@ SITU_API SITU_CHECKED situ_status situ_nn_register_forward_hook(situ_nn_module *
 /** Removes a hook by its handle. */
 SITU_API void situ_nn_remove_hook(situ_nn_module *m, int64_t handle);
 
+/** Has every call of m copy those inputs to m's device (situ_nn_home) that are on another one; on: false: no more. m's
+    parts do not inherit it: each module is told for itself. A tensor that occurs twice is copied once, and gradients
+    come back to the input's device. The tree of a call counts, kwargs do not; tensors on meta are not copied. As a hook
+    before forward it runs in the order of registration, also in a clone. A ledger records each copy, with the reason
+    "input" and the path of m, whatever the policy; one that allows no copies refuses it. */
+SITU_API SITU_CHECKED situ_status situ_nn_bring_inputs(situ_nn_module *m, bool on);
+/** Whether m was told so. */
+SITU_API bool situ_nn_brings_inputs(const situ_nn_module *m);
+
 /** The module's device: that of its first parameter or buffer, else the one it was last moved to; {0}: none yet. Of an
     offloaded module the device that it computes on (situ_nn_offload). */
 SITU_API situ_device situ_nn_home(const situ_nn_module *m);

@@ -67,7 +67,10 @@ static bool clone_hooks(situ_nn_module *to, const situ_nn_module *from) {
   to->hooks->list = list;
   to->hooks->count = 0;
   for (int64_t i = 0; i < from->hooks->count; i++)
-    if (!from->hooks->list[i].wraps) list[to->hooks->count++] = from->hooks->list[i];
+    if (!from->hooks->list[i].wraps) {
+      list[to->hooks->count++] = from->hooks->list[i];
+      (void)situ__share_text(from->hooks->list[i].text);
+    }
   return true;
 }
 

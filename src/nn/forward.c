@@ -136,7 +136,7 @@ static bool run_hooks(situ_nn_module *m, bool before, situ_tree **inputs, situ_t
   int64_t last = -1;
   for (int64_t i = 0; m->hooks && i < m->hooks->count; i++) {
     situ__module_hook hook = m->hooks->list[i];
-    if (hook.id <= last || hook.before != before || !hook.fn) continue;
+    if (hook.id <= last || (hook.before != before && !hook.text) || !hook.fn) continue;
     last = hook.id;
     if (hook.wraps && situ_is_dry()) continue;
     void *const within = situ__origin.within;
@@ -425,12 +425,52 @@ situ_status situ_nn_run_move_hooks(situ_nn_module *m, situ_device from, situ_dev
   return SITU_OK;
 }
 
-void situ_nn_remove_hook(situ_nn_module *m, int64_t handle) {
+static bool remove_hook(const char *op, situ_nn_module *m, int64_t handle) {
   SITU__CLAIM(claim);
-  if (!m || !situ__nn_given("nn_remove_hook", "module", m) || !situ__nn_change("nn_remove_hook", m, &claim)) return;
+  if (!situ__nn_change(op, m, &claim)) return false;
   struct situ_nn_hooks *hooks = m->hooks;
   int64_t kept = 0;
-  for (int64_t i = 0; hooks && i < hooks->count; i++)
+  for (int64_t i = 0; hooks && i < hooks->count; i++) {
     if (hooks->list[i].id != handle) hooks->list[kept++] = hooks->list[i];
+    else situ__drop_text(hooks->list[i].text);
+  }
   if (hooks) hooks->count = kept;
+  return true;
+}
+
+void situ_nn_remove_hook(situ_nn_module *m, int64_t handle) {
+  if (m && situ__nn_given("nn_remove_hook", "module", m)) (void)remove_hook("nn_remove_hook", m, handle);
+}
+
+void situ__nn_free_hooks(struct situ_nn_hooks *hooks) {
+  for (int64_t i = 0; hooks && i < hooks->count; i++) situ__drop_text(hooks->list[i].text);
+  if (hooks) situ__free(hooks->list);
+  situ__free(hooks);
+}
+
+/* ---- hooks of the library's own ---- */
+
+static const situ__module_hook *find_own_hook(const situ_nn_module *m, situ_nn_hook hook) {
+  for (int64_t i = 0; m->hooks && i < m->hooks->count; i++)
+    if (m->hooks->list[i].text && m->hooks->list[i].fn == hook) return &m->hooks->list[i];
+  return NULL;
+}
+
+situ_status situ_nn_set_own_hook(const char *op, situ_nn_module *m, situ_nn_hook hook, const char *text) {
+  if (!situ__nn_given(op, "module", m)) return situ_error();
+  const situ__module_hook *old = find_own_hook(m, hook);
+  const int64_t replaced = old ? old->id : -1;
+  if (text) {
+    char *own = situ__shared_text(text);
+    if (!own) return situ__no_memory(op, strlen(text) + 1);
+    if (add_hook(op, m, (situ__module_hook){ .fn = hook, .payload = own, .text = own }, NULL) != SITU_OK) {
+      situ__drop_text(own);
+      return situ_error();
+    }
+  }
+  return !old || remove_hook(op, m, replaced) ? SITU_OK : situ_error();
+}
+
+bool situ_nn_has_own_hook(const situ_nn_module *m, situ_nn_hook hook) {
+  return situ__nn_given("nn_has_own_hook", "module", m) && find_own_hook(m, hook);
 }

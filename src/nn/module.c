@@ -247,8 +247,7 @@ static void destroy(situ_nn_module *m) {
     free_slots(m->slots, m->capacity);
     situ__nn_index_drop(m);
     situ__free(m->strays);
-    if (m->hooks) situ__free(m->hooks->list);
-    situ__free(m->hooks);
+    situ__nn_free_hooks(m->hooks);
     char text[64];
     if (m->name) (void)snprintf(text, sizeof text, "%s %s", m->type->name, m->name);
     const situ_nn_type *type = m->type;

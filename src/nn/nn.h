@@ -31,11 +31,15 @@ typedef struct situ__module_hook {
   situ_nn_hook fn;    /* of calls; NULL: of moves */
   situ_nn_move_hook moved;
   void *payload;
+  char *text; /* of a hook of the library's own, before and after calls: a shared text, its payload; else NULL */
 } situ__module_hook;
 struct situ_nn_hooks {
   situ__module_hook *list; /* by id */
   int64_t count, capacity, next;
 };
+
+/* Frees a list of hooks; NULL is fine (forward.c). */
+void situ__nn_free_hooks(struct situ_nn_hooks *hooks);
 
 static inline bool situ__nn_given(const char *op, const char *argument, const situ_nn_module *m) {
   return situ__valid(op, argument, m, SITU__A_MODULE);

@@ -39,6 +39,12 @@ SITU_API bool situ_nn_multihead_attention_keep(situ_nn_module *m, int64_t num_he
     dry run does not call it. payload is borrowed. */
 SITU_API SITU_CHECKED situ_status situ_nn_register_wrapper_hook(situ_nn_module *m, bool before, situ_nn_hook hook,
                                                                 void *payload, int64_t *handle);
+/** Has a hook of the library's own called both before and after m's calls, with a copy of `text` as its payload; a
+    clone has it too. The one with the same function is replaced; text NULL: it ends. */
+SITU_API SITU_CHECKED situ_status situ_nn_set_own_hook(const char *op, situ_nn_module *m, situ_nn_hook hook,
+                                                       const char *text);
+/** Whether m has such a hook with that function. */
+SITU_API bool situ_nn_has_own_hook(const situ_nn_module *m, situ_nn_hook hook);
 /** Calls those of m's hooks on moves (situ_nn_on_move) whose handles are below `end`, up to the first one that fails,
     whose handle *failed (may be NULL) is then. */
 SITU_API SITU_CHECKED situ_status situ_nn_run_move_hooks(situ_nn_module *m, situ_device from, situ_device to,

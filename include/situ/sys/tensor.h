@@ -74,6 +74,10 @@ SITU_API SITU_CHECKED situ_tensor *situ_beside(situ_tensor *t, const situ_tensor
 /** situ_to for the time of one use: the ledger records the copy with the reason "offload", and that of its gradient. */
 SITU_API SITU_CHECKED situ_tensor *situ_fetch(situ_tensor *input, situ_device device);
 
+/** situ_to of an input of the module that runs: the ledger records the copy, and that of its gradient, with the reason
+    "input". */
+SITU_API SITU_CHECKED situ_tensor *situ_bring(situ_tensor *input, situ_device device);
+
 /** Swaps the memory of two storages of one number of elements, with their devices, dtypes and all their tensors: undoes
     a write without a copy that could fail. Queues nothing and does not wait. */
 SITU_API SITU_CHECKED situ_status situ_swap_memory(const char *op, situ_tensor *a, situ_tensor *b);

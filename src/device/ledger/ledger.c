@@ -77,6 +77,8 @@ void situ__ledger_note(const situ__transfer *transfer, situ_storage *about) {
   t.serial = about->serial;
   t.version = __atomic_load_n(&about->version, __ATOMIC_RELAXED);
   t.role = situ__device_up.storage_subject(about, t.tensor, sizeof t.tensor);
+  if (t.reason == SITU__COPY_POLICY || t.reason == SITU__COPY_INPUT)
+    situ__device_up.running_module(t.module, sizeof t.module);
   add_transfer(&mine.sum[way], t.bytes);
   mine.offloads += t.reason == SITU__COPY_OFFLOAD;
   mine.images += t.reason == SITU__COPY_IMAGE;

@@ -15,7 +15,8 @@ typedef enum situ__copy_reason {
   SITU__COPY_INTERNAL,
   SITU__COPY_POLICY,
   SITU__COPY_OFFLOAD,
-  SITU__COPY_IMAGE /* of the device's own, on the device */
+  SITU__COPY_IMAGE, /* of the device's own, on the device */
+  SITU__COPY_INPUT
 } situ__copy_reason;
 
 typedef struct situ__transfer {
@@ -32,6 +33,7 @@ typedef struct situ__transfer {
   const void *thread; /* set by situ__ledger_note, as are all below: */
   double time;
   char tensor[64];
+  char module[64]; /* in whose call it was made, of POLICY and INPUT */
 } situ__transfer;
 
 /* Returns true while a ledger records this thread's copies; else call sites need not be looked up. */

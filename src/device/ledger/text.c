@@ -20,7 +20,7 @@ static const char *reason_of(const situ__transfer *t) {
   static const char *const text[] = {
     [SITU__COPY_USER] = "asked for",    [SITU__COPY_READ] = "read",     [SITU__COPY_MOVE] = "move",
     [SITU__COPY_INTERNAL] = "internal", [SITU__COPY_POLICY] = "policy", [SITU__COPY_OFFLOAD] = "offload",
-    [SITU__COPY_IMAGE] = "image"
+    [SITU__COPY_IMAGE] = "image",       [SITU__COPY_INPUT] = "input"
   };
   return text[t->reason];
 }
@@ -36,6 +36,7 @@ static void describe_transfer(const situ_ledger *l, const situ__transfer *t, sit
                           .version = t->version,
                           .seconds = t->time - l->began };
   memcpy(out->tensor, t->tensor, sizeof out->tensor);
+  memcpy(out->module, t->module, sizeof out->module);
   (void)situ__site_text(t->site, out->at, sizeof out->at);
 }
 
@@ -94,7 +95,8 @@ static int by_kind(const situ__transfer *a, const situ__transfer *b) {
   BY(op);
   BY(reason);
   BY(role);
-  return strcmp(a->tensor, b->tensor);
+  const int names = strcmp(a->tensor, b->tensor);
+  return names ? names : strcmp(a->module, b->module);
 }
 
 /* Returns true if the transfer's tensor should live where it is copied to, even if it changes: parameters and buffers
@@ -215,6 +217,7 @@ static void add_row(situ__text *text, const group *g) {
   add_way(text, t);
   situ__text_add(text, "  %s%s%s  by %s (%s)", situ_role_name((situ_role)t->role), *t->tensor ? " " : "", t->tensor,
                  t->op, reason_of(t));
+  if (*t->module) situ__text_add(text, "  in %s", t->module);
   if (*situ__site_text(t->site, at, sizeof at)) situ__text_add(text, "  at %s", at);
 }
 
@@ -328,6 +331,7 @@ static void json_transfer(situ__text *text, const situ_ledger *l, const situ__tr
   json_string(text, "reason", d.reason);
   json_string(text, "role", d.role);
   json_string(text, "tensor", d.tensor);
+  json_string(text, "module", d.module);
   situ__text_add(text, "\"storage\": %" PRIu64 ", \"version\": %" PRIu32 ", \"seconds\": %.6f, ", d.storage, d.version,
                  d.seconds);
   situ__text_add(text, "\"at\": ");

@@ -280,6 +280,11 @@ situ_tensor *situ_fetch(situ_tensor *input, situ_device device) {
   const bool to_host = situ__backend(device)->host_memory; /* its values may be read at once */
   return copy_to(input, &(to_params){ device, situ_device_of(input), "nn_offload", SITU__COPY_OFFLOAD, !to_host });
 }
+situ_tensor *situ_bring(situ_tensor *input, situ_device device) {
+  static const char op[] = "nn_bring_inputs";
+  if (!situ__need(op, "input", input) || !situ__device_resolve(op, device, &device)) return NULL;
+  return copy_to(input, &(to_params){ device, situ_device_of(input), op, SITU__COPY_INPUT, false });
+}
 
 situ_tensor *situ__copy_operand(const char *op, situ_tensor *x, situ_device device) {
   return copy_to(x, &(to_params){ device, situ_device_of(x), op, SITU__COPY_POLICY, false });
