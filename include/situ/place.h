@@ -11,7 +11,8 @@
 #include "place/lint.h"
 #include "place/mend.h"
 #include "place/move.h"
-#include "sys/plan.h"
 #include "place/scratch.h"
+#include "place/signature.h"
+#include "sys/plan.h"
 
 #endif

@@ -125,7 +125,7 @@ void situ_dry_resume(void) {
 }
 
 void situ_dry_tell(situ_dry *dry) {
-  if (!dry || situ__dry != dry) return;
+  if (!situ__dry || (dry && situ__dry != dry)) return;
   situ__dry_found();
   situ__dry_forget();
 }

@@ -86,7 +86,8 @@ SITU_API void **situ_dry_note(const situ_storage *storage);
     no memory of situ's. */
 SITU_API size_t situ_storage_block(const situ_storage *storage);
 
-/** Reports the thread's error, if there is one that was not reported, and clears it. */
+/** Reports the thread's error, if there is one that was not reported, and clears it. dry NULL: to the thread's run, if
+    it is in one. */
 SITU_API void situ_dry_tell(situ_dry *dry);
 /** Writes a return address as text, "train.c:12 in step", to buffer; "" for NULL. Returns buffer. */
 SITU_API const char *situ_site_text(void *site, char *buffer, size_t size);

@@ -23,12 +23,13 @@ typedef struct given {
   situ__preflight *p;
   situ_device meant; /* of those on meta */
   const situ__trial *trial;
+  int64_t next; /* input */
 } given;
 
 /* A tensor like t without values, where the statements of the trial bring it. */
 static situ_tensor *stand_in(situ_tensor *t, void *payload) {
-  const given *in = payload;
-  const situ_device own = situ_device_of(t);
+  given *in = payload;
+  const situ_device own = in->trial->inputs_on ? in->trial->inputs_on[in->next++] : situ_device_of(t);
   const situ_device device = own.kind == SITU_META ? in->meant : own;
   situ_tensor *copy = situ_zeros(
       situ_shape_of(t),
@@ -253,7 +254,7 @@ static void run_module(void *payload) {
   situ_nn_module *m = c->module;
   situ_scope scope;
   situ_scope_begin(&scope);
-  given at = { p, c->trial->options->map ? (situ_device){ 0 } : c->trial->options->device, c->trial };
+  given at = { p, c->trial->options->map ? (situ_device){ 0 } : c->trial->options->device, c->trial, 0 };
   if (!at.meant.kind) at.meant = situ_nn_home(m);
   if (!at.meant.kind) at.meant = situ_get_default_device();
   situ_tree *in = make_inputs(&at);
@@ -264,6 +265,7 @@ static void run_module(void *payload) {
   situ_tree *out = in ? situ_nn_call(m, in) : NULL;
   situ_dry_tell(&p->dry);
   p->report.finished = out != NULL;
+  if (out && c->trial->results && !c->trial->results(out, c->trial->payload)) p->failed = true;
   if (out && situ__preflight_goes_back(m, c->trial->options)) backward(p, m, out);
   p->counting = p->hears = false;
   situ_tree_free(out);

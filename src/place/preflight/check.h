@@ -79,6 +79,9 @@ typedef struct situ__trial {
   const char *map;                /* moves the module before it runs; NULL: it is where it is */
   const situ_place_limit *limits; /* what the run may have of these devices, whatever else they have */
   int64_t limit_count;
+  const situ_device *inputs_on; /* where each input is assumed, in the order of the tree; NULL: where it is */
+  bool (*results)(const situ_tree *outputs, void *payload); /* NULL, or told of forward's; false: out of memory */
+  void *payload;
 } situ__trial;
 
 /* ---- check.c: the run. Returns false after recording an error. p is zeroed but for dry.meet; its end, whatever

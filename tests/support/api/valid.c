@@ -381,6 +381,7 @@ static const char *text(api_world *w, const char *name) {
   if (api_is(api_name(w), "device_parse dev place_device device_count device_status")) return "cpu";
   if (strcmp(name, "root") == 0) return api_image_root();
   if (strcmp(name, "map") == 0) return "*=cpu";
+  if (strcmp(name, "signature") == 0) return "inputs=cpu";
   if (strcmp(name, "section") == 0 || api_is(api_name(w), "nn_get")) return "a";
   if (strcmp(name, "equation") == 0) return "ij,jk->ik";
   if (api_is(api_name(w), "tree_get tree_getf tree_find safetensors_find safetensors_load")) return "a.x";
