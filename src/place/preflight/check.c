@@ -242,6 +242,7 @@ typedef struct call {
 static situ_tree *make_inputs(given *at) {
   situ_scope scope;
   situ_scope_begin(&scope);
+  at->next = 0;
   situ_tree *in = situ_tree_map(at->trial->inputs, stand_in, at);
   SITU_IGNORE(situ_scope_end(&scope));
   return in;
