@@ -83,7 +83,7 @@ SITU_API SITU_CHECKED situ_status situ_set_default_device(situ_device device);
     end; its fields are private. */
 typedef struct situ_setting {
   situ_device device;
-  uint8_t policy[6];
+  uint8_t policy[24];
   uint32_t depth;
   uint32_t autocast;
   void *autocast_at;

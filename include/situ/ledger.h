@@ -72,7 +72,7 @@ typedef struct situ_transfer {
   uint64_t bytes;
   const char *op;     /**< the call that copied: "to", "item", "nn_to"; static text */
   const char *reason; /**< "asked for", "read", "move", "policy", "input", "offload",
-                           "image" or "internal"; static text */
+                           "image", "fallback" or "internal"; static text */
   const char *role;   /**< role of the tensor: "parameter", "buffer", "tensor", ...; static text */
   uint64_t storage;   /**< serial number of the storage that was read (written, if the source is host memory); unique */
   uint32_t version;   /**< number of writes to that storage so far */

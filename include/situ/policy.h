@@ -1,4 +1,5 @@
-/* Policies: implicit copies between devices, tensors made without a device, verified copies, casts that lose values.
+/* Policies: implicit copies between devices, guards of explicit ones, work that a device lacks, tensors made without a
+   device, verified copies, and casts that lose values.
    Threads: the policy is per thread (docs/threads.md).
    SPDX-License-Identifier: MIT */
 #ifndef SITU_POLICY_H
@@ -29,6 +30,14 @@ typedef enum situ_cast_policy {
   SITU_CASTS_FORBID     /**< SITU_E_OVERFLOW, with the same text; there is no result */
 } situ_cast_policy;
 
+/** What happens when the program itself copies: situ_to, its backward, moves of tensors and modules, situ_from_host,
+    loads, and all that reads values (situ_item, situ_copy_to_host, saving, printing). */
+typedef enum situ_guard {
+  SITU_GUARD_ALLOW = 0,
+  SITU_GUARD_WARN,  /**< log it, once for each line of code, and copy */
+  SITU_GUARD_REFUSE /**< SITU_E_DEVICE, and nothing has changed */
+} situ_guard;
+
 /** Zero is the default: no implicit copies.
     Where copies are allowed, the call runs on the device of the operand that it writes (in place, running statistics);
     else on the device of most operands; of equal counts, the one with more parameters or buffers, then the running
@@ -46,6 +55,16 @@ typedef struct situ_policy {
   /** A situ_cast_policy, for situ_to_dtype and situ_copy_. Values are counted on the tensor's device, and each such
       cast waits for the count. A module's cast is refused by itself, unless it is `.lossy`, which is then logged. */
   uint8_t casts;
+  /** Work that a device has no kernel for, or not for its dtype, is done by the cpu: operands are copied there, and
+      results back, so that they are on the device as always. That is each call of an op, its backward if it runs under
+      the policy too, and steps of optimisers. The ledger records each copy with the op's name ("fallback"), and a
+      preflight lists them. Slow, and off by default; not in graphs. */
+  bool fallback;
+  uint8_t guard_to_device, guard_to_host, guard_between_devices; /**< a situ_guard each; a dry run ignores them */
+  /** Places whose copies are not guarded: files, lines or functions of the program, as error messages name them:
+      "data.c, train.c:41, log_loss" (files and lines need line tables, see docs/errors.md). NULL: none. The text must
+      stay as it is until the policy ends. Whole stretches of code are allowed by a policy without guards inside. */
+  const char *guard_allow;
 } situ_policy;
 
 /** Sets this thread's policy until the end. Nests; ends at the latest with the tensor scope or the module's call that

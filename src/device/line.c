@@ -141,9 +141,11 @@ static const char *short_path(const char *path) {
 bool situ__line_text(const void *call, char *buffer, size_t size) {
   const uintptr_t address = (uintptr_t)call;
   int cancel;
-  /* Do not wait if the tables are in use: fall back to symbols. */
-  if (!situ__library_open(&library) || !situ__mutex_trylock(&lock)) return false;
+  if (!situ__library_open(&library)) return false;
   (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* files and the thread are where a thread can end */
+  /* In a child process a thread of the parent may have the lock for ever: fall back to symbols. */
+  if (!situ__forked()) situ__mutex_lock(&lock);
+  else if (!situ__mutex_trylock(&lock)) return (void)pthread_setcancelstate(cancel, NULL), false;
   line *l = &seen[address % (sizeof seen / sizeof *seen)];
   if (l->address != address && !situ__forked()) { /* a child of threads starts none: malloc's locks may be theirs */
     *l = (line){ .address = address };

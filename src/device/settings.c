@@ -72,6 +72,10 @@ void situ_policy_begin(situ_setting *before, situ_policy policy) {
       policy.casts > SITU_CASTS_FORBID)
     situ__fail(SITU_E_ARG, "policy_begin", "{ %d, %d, %d, %d, .casts = %d } is not a policy", policy.host_to_device,
                policy.device_to_host, policy.device_to_device, policy.unstated, policy.casts);
+  else if (policy.guard_to_device > SITU_GUARD_REFUSE || policy.guard_to_host > SITU_GUARD_REFUSE ||
+           policy.guard_between_devices > SITU_GUARD_REFUSE)
+    situ__fail(SITU_E_ARG, "policy_begin", "guards { %d, %d, %d }: each must be a situ_guard", policy.guard_to_device,
+               policy.guard_to_host, policy.guard_between_devices);
   else memcpy(situ__setting.policy, &policy, sizeof policy);
 }
 

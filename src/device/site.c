@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "base/fail.h"
+#include "base/map.h"
+#include "base/mutex.h"
 #include "device/device.h"
 
 /* ---- the library's own code ---- */
@@ -127,4 +129,22 @@ const char *situ__site_text(void *site, char *buffer, size_t size) {
   void *call = (char *)site - 1;
   if (!situ__line_text(call, buffer, size)) symbol_text(call, buffer, size);
   return buffer;
+}
+
+/* ---- lines that were warned of ---- */
+
+bool situ__is_new(const void *about) {
+  static situ__mutex lock = SITU__MUTEX_INIT;
+  static situ__map warned;
+  situ__mutex_lock(&lock);
+  bool fresh = !situ__map_get(&warned, about);
+  if (fresh) (void)situ__map_put(&warned, about, &warned); /* if memory runs out, it may warn twice */
+  situ__mutex_unlock(&lock);
+  return fresh;
+}
+
+/* Calls of the program are more bytes apart than there are kinds. */
+bool situ__is_new_here(situ__warning kind, const void *op) {
+  const char *site = situ__call_site();
+  return situ__is_new((site ? site : (const char *)op) + kind);
 }

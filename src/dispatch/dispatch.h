@@ -21,12 +21,6 @@ bool situ__explain_devices(const situ_call *call) SITU_COLD;
 /* policy.c: handles a mixed call as this thread's policy says: records an error, or runs it with copies of the
    operands that are elsewhere. */
 bool situ__mixed(situ_call *call, bool (*run)(situ_call *call)) SITU_COLD;
-/* Returns true once for each address, so that each warning appears once. */
-bool situ__is_new(const void *about) SITU_COLD;
-/* What a line of the caller's code is warned of, once for each. */
-typedef enum situ__warning { SITU__WARN_COPY, SITU__WARN_LAPACK, SITU__WARN_SIZES, SITU__WARN_CAST } situ__warning;
-/* Returns true once per line of the caller's code; per op where the line is unknown. */
-bool situ__is_new_here(situ__warning kind, const void *op) SITU_COLD;
 /* What this floor needs from the ops; src/wiring.c fills it in. */
 typedef struct situ__dispatch_upcalls {
   /* Copies x to another device, or casts it, with an op, so that it is differentiable. */

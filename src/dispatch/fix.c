@@ -179,7 +179,7 @@ static void policy_text(const situ_policy *p, char *code, size_t size) {
   for (int k = 0; k < 3; k++)
     if (field[k].value == SITU_POLICY_COPY)
       situ__append(code, size, "%s .%s = SITU_POLICY_COPY", said++ ? "," : "", field[k].name);
-  situ__append(code, size, "%s });", p->verify ? ", .verify = true" : "");
+  situ__append(code, size, "%s%s });", p->verify ? ", .verify = true" : "", p->fallback ? ", .fallback = true" : "");
 }
 
 static const char *dtype_text(situ_dtype dtype, char text[24]) {

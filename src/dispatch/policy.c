@@ -4,8 +4,6 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
-#include "base/map.h"
-#include "base/mutex.h"
 #include "dispatch/explain.h"
 #include "situ/policy.h"
 
@@ -52,22 +50,6 @@ static int find_strictest(const situ_call *c, situ_device target) {
     if (own < strictest) strictest = own;
   }
   return strictest;
-}
-
-bool situ__is_new(const void *about) {
-  static situ__mutex lock = SITU__MUTEX_INIT;
-  static situ__map told;
-  situ__mutex_lock(&lock);
-  bool fresh = !situ__map_get(&told, about);
-  if (fresh) (void)situ__map_put(&told, about, &told); /* if memory runs out, it may warn twice */
-  situ__mutex_unlock(&lock);
-  return fresh;
-}
-
-/* Calls of the program are more bytes apart than there are kinds. */
-bool situ__is_new_here(situ__warning kind, const void *op) {
-  const char *site = situ__call_site();
-  return situ__is_new((site ? site : (const char *)op) + kind);
 }
 
 static void warn_copy(const situ_call *c, situ_device target) {

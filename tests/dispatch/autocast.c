@@ -250,8 +250,9 @@ static void a_mismatch_is_still_one(void **state) {
   begin(&before, BF16);
   expect_refused(situ_mm(a, b), SITU_E_DEVICE, "mm", "device mismatch");
   expect_refused(situ_mm(a, NULL), SITU_E_ARG, "mm", "NULL");
-  situ_policy_begin(
-      &policy, (situ_policy){ .host_to_device = SITU_POLICY_COPY, .device_to_host = SITU_POLICY_COPY, .device_to_device = SITU_POLICY_COPY });
+  situ_policy_begin(&policy, (situ_policy){ .host_to_device = SITU_POLICY_COPY,
+                                            .device_to_host = SITU_POLICY_COPY,
+                                            .device_to_device = SITU_POLICY_COPY });
   is(situ_mm(a, b), SITU_BF16); /* copied, then cast */
   lines = 0;
   situ_error_log(count_line, NULL);

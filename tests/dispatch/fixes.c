@@ -100,7 +100,9 @@ static void without_values_there_is_no_fix(void **state) {
 static void one_vote_for_all(void **state) {
   (void)state;
   situ_tensor *near = situ_ones(SITU_SHAPE(2, 2), NULL), *far = situ_ones(SITU_SHAPE(2, 2), &(situ_options){ FAR });
-  const situ_policy all = { SITU_POLICY_COPY, SITU_POLICY_COPY, SITU_POLICY_COPY, 0, false, 0 };
+  const situ_policy all = { .host_to_device = SITU_POLICY_COPY,
+                            .device_to_host = SITU_POLICY_COPY,
+                            .device_to_device = SITU_POLICY_COPY };
   for (int set = 0; set < 8; set++) {
     situ_tensor *in[3] = { set & 1 ? far : near, set & 2 ? far : near, set & 4 ? far : near };
     situ_tensor *z = situ_addcmul(in[0], in[1], in[2], 1);

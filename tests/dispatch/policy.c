@@ -11,12 +11,12 @@
 #include "situ/sys/tensor.h"
 #include "support/modules.h"
 
-static const situ_policy copy_all = {
-  SITU_POLICY_COPY, SITU_POLICY_COPY, SITU_POLICY_COPY, SITU_UNSTATED_ALLOW, false, 0
-};
-static const situ_policy warn_all = {
-  SITU_POLICY_WARN, SITU_POLICY_WARN, SITU_POLICY_WARN, SITU_UNSTATED_ALLOW, false, 0
-};
+static const situ_policy copy_all = { .host_to_device = SITU_POLICY_COPY,
+                                      .device_to_host = SITU_POLICY_COPY,
+                                      .device_to_device = SITU_POLICY_COPY };
+static const situ_policy warn_all = { .host_to_device = SITU_POLICY_WARN,
+                                      .device_to_host = SITU_POLICY_WARN,
+                                      .device_to_device = SITU_POLICY_WARN };
 static const situ_policy to_device_only = { .host_to_device = SITU_POLICY_COPY };
 static const situ_policy all_stated = { .unstated = SITU_UNSTATED_FORBID };
 

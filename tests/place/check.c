@@ -375,7 +375,9 @@ static void every_copy_has_its_modules(void **state) {
   assert_int_equal(situ_nn_to(m->fc2, test_device_at(0)), SITU_OK);
   assert_int_equal(situ_nn_to(m->head, test_device_at(1)), SITU_OK);
   situ_tree *in = situ_tree_tensor(situ_ones(SITU_SHAPE(4, 8), NULL));
-  const situ_policy all = { SITU_POLICY_COPY, SITU_POLICY_COPY, SITU_POLICY_COPY, 0, false, 0 };
+  const situ_policy all = { .host_to_device = SITU_POLICY_COPY,
+                            .device_to_host = SITU_POLICY_COPY,
+                            .device_to_device = SITU_POLICY_COPY };
   situ_setting before;
   situ_place_report r;
   situ_policy_begin(&before, all);

@@ -344,7 +344,9 @@ static void S24_what_a_policy_copies_is_in_the_ledger(void **state) {
   situ_tensor *a = situ_ones(SITU_SHAPE(2, 2), NULL);
   situ_tensor *b = situ_full(SITU_SHAPE(2, 2), 3, &(situ_options){ .device = there() });
   situ_setting before;
-  situ_policy_begin(&before, (situ_policy){ .host_to_device = SITU_POLICY_COPY, .device_to_host = SITU_POLICY_COPY, .device_to_device = SITU_POLICY_COPY });
+  situ_policy_begin(&before, (situ_policy){ .host_to_device = SITU_POLICY_COPY,
+                                            .device_to_host = SITU_POLICY_COPY,
+                                            .device_to_device = SITU_POLICY_COPY });
   situ_ledger ledger;
   situ_ledger_begin(&ledger);
   situ_tensor *sum = situ_add(a, b), *loss = situ_mse_loss(b, a, SITU_REDUCTION_SUM);

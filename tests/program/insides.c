@@ -196,8 +196,9 @@ static void a_preflight_names_them(void **state) {
     assert_string_equal(r.findings[0].module, "2");
     situ_place_report_free(&r);
     situ_setting before;
-    situ_policy_begin(
-        &before, (situ_policy){ .host_to_device = SITU_POLICY_COPY, .device_to_host = SITU_POLICY_COPY, .device_to_device = SITU_POLICY_COPY });
+    situ_policy_begin(&before, (situ_policy){ .host_to_device = SITU_POLICY_COPY,
+                                              .device_to_host = SITU_POLICY_COPY,
+                                              .device_to_device = SITU_POLICY_COPY });
     expect_ok(situ_place_check(m, in, NULL, &r));
     situ_policy_end(&before);
     assert_int_equal(r.mistakes, 0);

@@ -47,10 +47,15 @@ situ_status situ__check_operands(const char *op, situ_device device, const situ_
 /* For verbs whose kernels follow no strides: a kernel that took an operand for row-major that is not would compute
    with other elements than those that are meant. */
 situ_status situ__check_rows(const char *op, const situ_work *work);
-/* Returns true after recording UNSUPPORTED if the device has no kernel for the verb, or none for one of the dtypes. */
-bool situ__refuse_incapable(const char *op, situ_device device, const situ_work *work) SITU_COLD;
-/* Reports what the kernel of this work returned, as situ__device_failed does. */
+/* Returns true if the device has no kernel for the verb, or none for one of the dtypes. */
+bool situ__is_incapable(situ_device device, const situ_work *work) SITU_COLD;
+/* Reports what the kernel of this work returned, as situ__device_failed does, or has the host do the work. */
 situ_status situ__launch_failed(const char *op, situ_device device, const situ_work *work, situ_status status,
                                 uint64_t before) SITU_COLD;
+
+/* fallback.c: whether the host may do work of a device, as this thread's policy says and the host can; and has it done
+   there. Returns SITU_OK with the results on the device, or the recorded error. */
+bool situ__may_fall_back(situ_device device, const situ_work *work) SITU_COLD;
+situ_status situ__fall_back(const char *op, const situ_work *work) SITU_COLD;
 
 #endif

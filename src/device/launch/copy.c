@@ -39,6 +39,12 @@ static situ_status check_target(const char *op, situ_storage *storage, size_t at
   return situ__check_range(op, storage, at, bytes);
 }
 
+/* Whether this thread's policy has guards. */
+static bool is_guarded(void) {
+  const situ_policy policy = situ_get_policy();
+  return policy.guard_to_device | policy.guard_to_host | policy.guard_between_devices;
+}
+
 static void count_write(situ_storage *to, size_t at, size_t bytes) {
   const bool part = bytes != to->bytes && !situ__is_filled(to);
   situ__storage_wrote(to);
@@ -88,6 +94,7 @@ situ_status situ__copy_from_host(const char *op, situ_storage *to, size_t at, co
   situ_status status = check_target(op, to, at, bytes);
   if (status != SITU_OK || bytes == 0) return status;
   if (situ__is_dry()) return situ__dry_copy(op, NULL, to, bytes);
+  if (is_guarded() && (status = situ__guard_copy(op, host, to->device, bytes, why, to)) != SITU_OK) return status;
   if (situ__is_profiled()) situ__profile_start();
   status = copy_in(op, to, at, from, bytes, why);
   if (status == SITU_OK && situ__verifies()) status = situ__verify_copy(op, on_host(from), side_of(to, at), bytes, to);
@@ -101,6 +108,7 @@ situ_status situ__copy_to_host(const char *op, situ_storage *from, size_t at, vo
   situ_status status = situ__check_range(op, from, at, bytes);
   if (status != SITU_OK || bytes == 0) return status;
   if (situ__is_dry()) return situ__dry_blind(op);
+  if (is_guarded() && (status = situ__guard_copy(op, from->device, host, bytes, why, from)) != SITU_OK) return status;
   if (situ__is_profiled()) situ__profile_start();
   void *into = situ__verifies() && !situ__backend(from->device)->host_memory ? situ__alloc(bytes) : to;
   if (!into) return situ__no_memory(op, bytes);
@@ -142,6 +150,8 @@ situ_status situ__copy_storage_of(const char *op, situ_storage *to, size_t to_at
   if (situ__is_dry() && is_staged(to, from)) status = copy_staged(op, to, to_at, from, from_at, bytes, why);
   if (status != SITU_OK) return status;
   if (situ__is_dry()) return situ__dry_copy(op, from, to, bytes);
+  if (is_guarded() && (status = situ__guard_copy(op, from->device, to->device, bytes, why, about)) != SITU_OK)
+    return status;
   const situ_backend *target = situ__backend(to->device), *source = situ__backend(from->device);
   if (situ__is_profiled()) situ__profile_start();
   if (source->host_memory) {
@@ -174,7 +184,7 @@ situ_status situ__copy_storage_later(const char *op, situ_storage *to, situ_stor
   const situ_backend *target = situ__backend(to->device), *source = situ__backend(from->device);
   const bool sends = source->host_memory && target->send, fetches = target->host_memory && source->fetch,
              crosses = source == target && target->send_peer;
-  if (situ__is_dry() || situ__is_profiled() || situ__verifies() || !bytes || !(sends || fetches || crosses))
+  if (situ__is_dry() || situ__is_profiled() || situ__verifies() || is_guarded() || !bytes || !(sends || fetches || crosses))
     return situ__copy_storage_of(op, to, 0, from, from_at, bytes, why, about, at);
   situ_status status = check_target(op, to, 0, bytes);
   if (status == SITU_OK) status = situ__check_range(op, from, from_at, bytes);

@@ -86,6 +86,11 @@ situ_status situ__finish_arrivals(const char *op, situ_device from);
 /* Forgets copies that are complete and whose results have no owner any more. */
 void situ__reap_arrivals(void);
 
+/* ---- guarded copies (guard.c) ---- */
+/* Returns SITU_OK, or records SITU_E_DEVICE where this thread's policy refuses a copy that the program makes itself. */
+situ_status situ__guard_copy(const char *op, situ_device from, situ_device to, size_t bytes, situ__copy_reason why,
+                             situ_storage *about) SITU_COLD;
+
 /* ---- verified copies (verify.c) ---- */
 /* Whether this thread's policy asks for them. */
 static inline bool situ__verifies(void) {

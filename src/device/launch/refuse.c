@@ -66,14 +66,14 @@ static SITU_COLD situ_status report_unsupported(const char *op, situ_device devi
   return status;
 }
 
-bool situ__refuse_incapable(const char *op, situ_device device, const situ_work *work) {
-  if (situ__backend(device)->kernel[work->verb] && !dtype_outside(work, dtypes_of(device))) return false;
-  return report_unsupported(op, device, work), true;
+bool situ__is_incapable(situ_device device, const situ_work *work) {
+  return !situ__backend(device)->kernel[work->verb] || dtype_outside(work, dtypes_of(device));
 }
 
 situ_status situ__launch_failed(const char *op, situ_device device, const situ_work *work, situ_status status,
                                 uint64_t before) {
-  if (status == SITU_E_UNSUPPORTED && situ__error_count() == before) return report_unsupported(op, device, work);
+  if (status == SITU_E_UNSUPPORTED && situ__error_count() == before)
+    return situ__may_fall_back(device, work) ? situ__fall_back(op, work) : report_unsupported(op, device, work);
   return situ__device_failed(op, device, status, before, situ__verb_name(work->verb));
 }
 

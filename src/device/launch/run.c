@@ -32,7 +32,10 @@ static SITU_COLD situ_status dry_run(const char *op, situ_device device, const s
   situ_status status = situ__device_usable(op, device);
   if (status != SITU_OK) return status;
   if (backend && !backend->no_memory && !situ__writes_nothing(work)) {
-    if (situ__refuse_incapable(op, device, work)) {
+    const bool incapable = situ__is_incapable(device, work);
+    if (incapable && situ__may_fall_back(device, work)) return situ__fall_back(op, work);
+    if (incapable) {
+      (void)situ__launch_failed(op, device, work, SITU_E_UNSUPPORTED, situ__error_count());
       situ__dry_found();
       situ__dry_forget();
     }
@@ -73,15 +76,15 @@ static inline bool is_plainly_good(situ_device device, const situ_work *work) {
 
 /* ---- running ---- */
 
+/* Returns what the kernel reports: situ__launch_failed makes an error of it. */
 static inline situ_status run_kernel(const char *op, situ_device device, const situ_backend *backend,
                                      const situ_work *work) {
   situ_status (*kernel)(int, const situ_work *) = backend->kernel[work->verb];
-  const uint64_t before = situ__error_count();
   const char *outer = situ__now.running;
   situ__now.running = op;
   const situ_status status = kernel ? kernel(device.index, work) : SITU_E_UNSUPPORTED;
   situ__now.running = outer;
-  return __builtin_expect(status == SITU_OK, 1) ? SITU_OK : situ__launch_failed(op, device, work, status, before);
+  return status;
 }
 
 /* The same while a graph or a profile is recorded. */
@@ -89,11 +92,9 @@ static SITU_COLD __attribute__((noinline)) situ_status
 run_recorded(const char *op, situ_device device, const situ_backend *backend, const situ_work *work) {
   situ__graph_work *kept = NULL;
   if (situ__graph_recording && !(kept = situ__graph_take(op, device, work))) return situ_error();
-  const uint64_t before = situ__error_count();
   if (situ__is_profiled()) situ__profile_start();
   situ_status status = run_kernel(op, device, backend, work);
-  if (situ__is_profiled() && status == SITU_OK && (status = situ__profile_work(op, device, work)) != SITU_OK)
-    status = situ__launch_failed(op, device, work, status, before);
+  if (situ__is_profiled() && status == SITU_OK) status = situ__profile_work(op, device, work);
   if (status != SITU_OK) situ__graph_drop(kept);
   else if (kept) situ__graph_keep(kept);
   return status;
@@ -120,12 +121,13 @@ static inline situ_status run(const char *op, situ_device device, const situ_wor
   if ((status = situ__device_usable(op, device)) != SITU_OK) return status;
   if (of_rows >> work->verb & 1 && (status = situ__check_rows(op, work)) != SITU_OK) return status;
   const situ_backend *backend = situ__backend(device);
+  const uint64_t before = situ__error_count();
   if (backend && !situ__writes_nothing(work)) {
     if (backend->no_memory) status = situ__recipe_add(op, work) ? SITU_OK : SITU_E_NOMEM;
     else if (__builtin_expect(!situ__graph_recording && !situ__profiling, 1))
       status = run_kernel(op, device, backend, work);
     else status = run_recorded(op, device, backend, work);
-    if (status != SITU_OK) return status;
+    if (status != SITU_OK && (status = situ__launch_failed(op, device, work, status, before)) != SITU_OK) return status;
   }
   wrote_outputs(work);
   return SITU_OK;
@@ -150,8 +152,10 @@ situ_status situ__run_pair(const char *op, int code, const situ_view_desc *a, co
   const situ_device device = y->storage->device;
   if (__builtin_expect((int)situ__is_unwritten(a) | (int)situ__is_unwritten(b), 0) || is_unusual())
     return situ__run(op, device, &work);
+  const uint64_t errors = situ__error_count();
   const situ__fpu before = situ__fpu_enter();
-  const situ_status status = run_kernel(op, device, situ__backend(device), &work);
+  situ_status status = run_kernel(op, device, situ__backend(device), &work);
+  if (__builtin_expect(status != SITU_OK, 0)) status = situ__launch_failed(op, device, &work, status, errors);
   situ__fpu_leave(before);
   if (status == SITU_OK) situ__storage_wrote(y->storage);
   return status;

@@ -16,7 +16,8 @@ typedef enum situ__copy_reason {
   SITU__COPY_POLICY,
   SITU__COPY_OFFLOAD,
   SITU__COPY_IMAGE, /* of the device's own, on the device */
-  SITU__COPY_INPUT
+  SITU__COPY_INPUT,
+  SITU__COPY_FALLBACK
 } situ__copy_reason;
 
 typedef struct situ__transfer {

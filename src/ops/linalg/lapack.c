@@ -36,11 +36,12 @@ static bool may_leave(const char *op, situ_device home) {
   const int rule = policy.device_to_host < policy.host_to_device ? policy.device_to_host : policy.host_to_device;
   char name[SITU_DEVICE_NAME_MAX];
   situ_device_name(home, name);
+  if (policy.fallback) return true;
   if (rule == SITU_POLICY_EXPLICIT)
     return situ__fail(
                SITU_E_UNSUPPORTED, op,
                "%s has no LAPACK, but the cpu has: copy the operands there (situ_to), or let this thread copy them and "
-               "the results (situ_policy_begin with device_to_host and host_to_device)",
+               "the results (situ_policy_begin with .fallback)",
                name),
            false;
   if (rule == SITU_POLICY_WARN && situ__is_new_here(SITU__WARN_LAPACK, op))

@@ -119,7 +119,9 @@ static void a_model_in_training_is_fitted(void **state) {
     situ_place_layout_free(&l);
     situ_scope scope;
     situ_scope_begin(&scope);
-    situ_policy_begin(&before, (situ_policy){ .host_to_device = SITU_POLICY_COPY, .device_to_host = SITU_POLICY_COPY, .device_to_device = SITU_POLICY_COPY });
+    situ_policy_begin(&before, (situ_policy){ .host_to_device = SITU_POLICY_COPY,
+                                              .device_to_host = SITU_POLICY_COPY,
+                                              .device_to_device = SITU_POLICY_COPY });
     expect_ok(situ_backward(situ_sum(situ_nn_forward(m, situ_tree_tensor_at(in, 0)), NULL), NULL));
     expect_ok(situ_optim_step(o));
     expect_ok(situ_optim_zero_grad(o, true));
