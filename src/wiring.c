@@ -9,6 +9,7 @@
 #include "ops/ops.h"
 #include "ops/samples.h"
 #include "situ/autograd.h"
+#include "situ/blocks.h"
 #include "tensor/tensor.h"
 
 const situ__base_upcalls situ__base_up = {
@@ -27,6 +28,7 @@ const situ__device_upcalls situ__device_up = {
   .forget_casts = situ__forget_casts,
   .swap_casts = situ__swap_casts,
   .advance_generator = situ__generator_advance,
+  .refuse_work = situ__explain_incapable,
   .cpu = &situ__cpu_backend,
   .meta = &situ__meta_backend,
   .sim = situ__sim_backend,
@@ -55,6 +57,7 @@ const situ__autograd_upcalls situ__autograd_up = {
 const situ__dispatch_upcalls situ__dispatch_up = {
   .copy_operand = situ__copy_operand,
   .cast_operand = situ_to_dtype,
+  .dequantize = situ_dequantize,
   .sum_to = situ__sum_to,
   .zeros = situ_zeros,
   .run_dual = situ__dual_run,

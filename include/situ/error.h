@@ -65,7 +65,8 @@ typedef enum situ_fix_action {
   SITU_FIX_NN_TO_DTYPE, /**< situ_nn_to_dtype(target, dtype) */
   SITU_FIX_BUFFER,      /**< register the tensor in a field of target's struct */
   SITU_FIX_CHILD,       /**< register the module in a field of target's struct */
-  SITU_FIX_POLICY       /**< let the library copy operands, on this thread */
+  SITU_FIX_POLICY,      /**< let the library copy operands, on this thread */
+  SITU_FIX_DEQUANTIZE   /**< target = situ_dequantize(target), cast to dtype; a module's tensor is registered anew */
 } situ_fix_action;
 
 /** One statement of a proposed fix. Texts live until situ_error_clear(). */

@@ -349,7 +349,7 @@ static void json_fixes(situ__text *json, const situ_error_report *r) {
   static const char *const action[] = { [SITU_FIX_TO] = "to",         [SITU_FIX_TO_DTYPE] = "to_dtype",
                                         [SITU_FIX_NN_TO] = "nn_to",   [SITU_FIX_NN_TO_DTYPE] = "nn_to_dtype",
                                         [SITU_FIX_BUFFER] = "buffer", [SITU_FIX_CHILD] = "child",
-                                        [SITU_FIX_POLICY] = "policy" };
+                                        [SITU_FIX_POLICY] = "policy", [SITU_FIX_DEQUANTIZE] = "dequantize" };
   static const char *const column[FIX_TEXTS] = { "target", "device", "dtype", "code" };
   const char **text[FIX_TEXTS];
   situ__text_add(json, ", \"fixes\": [");

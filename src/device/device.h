@@ -222,6 +222,9 @@ typedef struct situ__device_upcalls {
   void (*swap_casts)(situ__map *other);
   /* Counts so many draws from a generator (NULL: the default one), and returns its state before. */
   situ_generator (*advance_generator)(situ_generator *generator, uint64_t draws);
+  /* Records SITU_E_UNSUPPORTED of work that a device cannot do, and how the call can be mended. lacking: the dtype
+     that it cannot compute with; DEFAULT: none. Returns the status. */
+  situ_status (*refuse_work)(const char *op, situ_dtype lacking, const char *text);
   const situ_backend *cpu, *meta;
   const situ_backend *(*sim)(void), *(*plan)(void);
   /* Waits for copies that are on the way from a device. Returns the first failure, recorded. */

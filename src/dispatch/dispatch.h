@@ -26,6 +26,7 @@ typedef struct situ__dispatch_upcalls {
   /* Copies x to another device, or casts it, with an op, so that it is differentiable. */
   situ_tensor *(*copy_operand)(const char *op, situ_tensor *x, situ_device to);
   situ_tensor *(*cast_operand)(situ_tensor *x, situ_dtype to);
+  situ_tensor *(*dequantize)(situ_tensor *x);
   /* Sums x over the dimensions in which it was broadcast from `shape`, with an op. */
   situ_tensor *(*sum_to)(situ_tensor *x, const situ_shape *shape);
   situ_tensor *(*zeros)(situ_shape shape, const situ_options *options);
@@ -52,6 +53,7 @@ static inline bool situ__autocast(const situ_op *schema, situ_tensor **in, int i
 void situ__forget_casts(void);
 void situ__swap_casts(situ__map *other);
 bool situ__explain_error(situ_status status, const char *op, const char *text);
+situ_status situ__explain_incapable(const char *op, situ_dtype lacking, const char *text);
 void situ__explain_module(char *buffer, size_t size);
 void situ__explain_tensor(const situ_tensor *t, char *buffer, size_t size);
 situ_status situ__blame(situ_status status, const char *op, const situ_blamed *list, int count, const char *text);

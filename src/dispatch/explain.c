@@ -187,6 +187,25 @@ bool situ__explain(const situ_call *c, situ_status status, bool refused, const c
   return false;
 }
 
+/* In a dry run a check proposes for all of a model at once. */
+situ_status situ__explain_incapable(const char *op, situ_dtype lacking, const char *text) {
+  char name[SITU__OP_NAME], headline[600];
+  const situ_call *c = situ__now.call;
+  const bool plain = !c || situ_error() != SITU_OK || situ__trying || situ_is_dry() || situ__sampling;
+  situ__refusal *r = plain ? NULL : new_refusal(SITU_E_UNSUPPORTED);
+  if (!r) return situ__fail(SITU_E_UNSUPPORTED, op, "%s", text);
+  snprintf(headline, sizeof headline, "%s: %s", situ__error_name(op, name), text);
+  r->call = c, r->decided = true;
+  collect_rows(r, -1);
+  open_text(r, headline);
+  for (int i = 0; i < r->count; i++) r->row[i].odd = lacking && (situ_dtype)r->tensor[i].tensor->view.dtype == lacking;
+  situ__describe_rows(r);
+  situ__propose_capable(r);
+  (void)send_report(r, name);
+  situ__free(r);
+  return SITU_E_UNSUPPORTED;
+}
+
 /* Explains all other errors in a call: shapes and dtypes with the operands, the rest with the module. */
 bool situ__explain_error(situ_status status, const char *name, const char *text) {
   const situ_call *c = situ__now.call;

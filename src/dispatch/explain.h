@@ -83,6 +83,8 @@ situ_dtype situ__acceptable(unsigned accept);
 /* Finds statements that fix the call; sets odd, fix, fixes[] and even_then. want: the dtype to cast the odd ones to;
    0: that of `like`. */
 void situ__propose(situ__refusal *r, situ_dtype want);
+/* The same for a call that its device cannot compute. */
+void situ__propose_capable(situ__refusal *r);
 
 /* explain_text.c: appends to a text of `size` bytes, truncating it. */
 void situ__append(char *text, size_t size, const char *fmt, ...) SITU_PRINTF(3, 4) SITU_COLD;

@@ -52,13 +52,30 @@ static bool is_whole(const situ__refusal *r, int row, situ_device device, situ_d
                                                  situ__same_device(m->device[0], now->storage->device)));
 }
 
+/* Whether an operand holds blocks where its op takes numbers. */
+static bool holds_blocks(const situ__refusal *r, int row) {
+  return row < r->count && !(r->row[row].accept & SITU_BLOCKS) && situ__blocks_of(&r->tensor[row].tensor->view);
+}
+
+/* The dtype of the numbers beside them, which must be equal; else that of their own numbers. */
+static situ_dtype dtype_beside(const situ__refusal *r, int row) {
+  for (int i = 0; i < r->count; i++) {
+    const situ_dtype dtype = (situ_dtype)r->tensor[i].tensor->view.dtype;
+    if (i != row && r->row[i].accept & r->row[row].accept & SITU_SAME && situ_dtype_is_floating(dtype)) return dtype;
+  }
+  return SITU_F32;
+}
+
 static void add_change(const situ__refusal *r, situ__choice *c, int row, situ_device device, situ_dtype dtype) {
   const situ_explained *x = &r->tensor[row];
   situ__fix fix = { .row = row, .device = device, .dtype = dtype };
   for (int k = 0; k < c->count; k++)
     if (!c->fix[k].dtype == !dtype && situ__fix_reaches(r, &c->fix[k], row)) return;
   const bool registering = device.kind && situ__same_device(device, x->goes_to);
-  if (x->loose && registering) {
+  if (dtype && holds_blocks(r, row)) {
+    fix.action = SITU_FIX_DEQUANTIZE;
+    c->broken = c->broken || (x->held != SITU_HELD_REGISTERED && !has_variable(r, row));
+  } else if (x->loose && registering) {
     fix.action = SITU_FIX_CHILD;
   } else if (x->held == SITU_HELD_REGISTERED) {
     fix.action = dtype ? SITU_FIX_NN_TO_DTYPE : SITU_FIX_NN_TO;
@@ -85,11 +102,15 @@ static void add_inputs(situ__refusal *r) {
 }
 
 /* Moves all rows to one device, and what must move with them. */
-static void bring_to(const situ__refusal *r, situ__choice *c, situ_device device) {
-  *c = (situ__choice){ .count = 0 };
+static void add_moves(const situ__refusal *r, situ__choice *c, situ_device device) {
   for (int i = 0; i < r->count + r->inputs; i++)
     if (!situ__same_device(r->tensor[i].tensor->view.storage->device, device))
       add_change(r, c, i, device, SITU_DTYPE_DEFAULT);
+}
+
+static void bring_to(const situ__refusal *r, situ__choice *c, situ_device device) {
+  *c = (situ__choice){ .count = 0 };
+  add_moves(r, c, device);
 }
 
 static void cast_to(const situ__refusal *r, situ__choice *c, situ_dtype dtype) {
@@ -103,16 +124,17 @@ situ_dtype situ__acceptable(unsigned accept) {
   return accept & (SITU_INDEX | SITU_INTEGRAL) ? SITU_I64 : SITU_BOOL;
 }
 
-/* Casts the operands whose dtype their schema does not accept. */
+/* Casts the operands whose dtype their schema does not accept, blocks among them. */
 static void cast_unacceptable(const situ__refusal *r, situ__choice *c) {
   for (int i = 0; i < r->count; i++)
-    if (!situ__accepts(r->row[i].accept, (situ_dtype)r->tensor[i].tensor->view.dtype))
-      add_change(r, c, i, (situ_device){ 0 }, situ__acceptable(r->row[i].accept));
+    if (!situ__accepts(r->row[i].accept, (situ_dtype)r->tensor[i].tensor->view.dtype) || holds_blocks(r, i))
+      add_change(r, c, i, (situ_device){ 0 },
+                 holds_blocks(r, i) ? dtype_beside(r, i) : situ__acceptable(r->row[i].accept));
 }
 
 static void cast_odd(const situ__refusal *r, situ__choice *c, situ_dtype dtype) {
   for (int i = 0; i < r->count; i++)
-    if (r->row[i].odd) add_change(r, c, i, (situ_device){ 0 }, dtype);
+    if (r->row[i].odd) add_change(r, c, i, (situ_device){ 0 }, holds_blocks(r, i) ? dtype_beside(r, i) : dtype);
 }
 
 /* Allows copies between all devices that the model is spread over. */
@@ -194,6 +216,25 @@ static void where_registered(const situ_explained *x, char *where, size_t size) 
   situ__append(where, size, ": what is registered moves with it");
 }
 
+/* Of a module's tensor: it is registered anew. */
+static void dequantize_text(const situ__refusal *r, const situ__fix *fix, const char *name, char *code, size_t size) {
+  const situ_explained *x = &r->tensor[fix->row];
+  char values[2 * SITU_PATH_TEXT], dtype[24];
+  const char *below = x->path + x->root_length + 1;
+  if (x->held == SITU_HELD_REGISTERED)
+    snprintf(values, sizeof values, "situ_dequantize(situ_nn_get_tensor(%.*s, \"%s\"))", x->root_length, x->path,
+             below);
+  else snprintf(values, sizeof values, "situ_dequantize(%s)", name);
+  const bool casts = fix->dtype != SITU_F32;
+  if (x->held == SITU_HELD_REGISTERED)
+    situ__append(code, size, "situ_nn_add_tensor(%.*s, \"%s\", NULL, ", x->root_length, x->path, below);
+  else situ__append(code, size, "%s = ", name);
+  if (casts) situ__append(code, size, "situ_to_dtype(%s, %s)", values, dtype_text(fix->dtype, dtype));
+  else situ__append(code, size, "%s", values);
+  if (x->held != SITU_HELD_REGISTERED) situ__append(code, size, ";");
+  else situ__append(code, size, ", SITU_NN_%s);", x->tensor->role == SITU_ROLE_PARAMETER ? "PARAMETER" : "BUFFER");
+}
+
 /* Writes one statement: its code, and the place where it belongs. */
 static void write_statement(const situ__refusal *r, const situ__fix *fix, char *target, char *code, char *where,
                             size_t size) {
@@ -226,10 +267,13 @@ static void write_statement(const situ__refusal *r, const situ__fix *fix, char *
     where_registered(x, where, size);
     break;
   case SITU_FIX_POLICY: policy_text(&fix->policy, code, CODE); break;
+  case SITU_FIX_DEQUANTIZE: dequantize_text(r, fix, name, code, CODE); break;
   }
   if (fix->action == SITU_FIX_BUFFER || fix->action == SITU_FIX_CHILD)
     situ__append(target, SITU_PATH_TEXT, "%s", x->owner);
-  else if (fix->action == SITU_FIX_TO || fix->action == SITU_FIX_TO_DTYPE)
+  else if (fix->action == SITU_FIX_DEQUANTIZE && x->held == SITU_HELD_REGISTERED)
+    situ__append(target, SITU_PATH_TEXT, "%s", x->path), write_place(op, where, size);
+  else if (fix->action == SITU_FIX_TO || fix->action == SITU_FIX_TO_DTYPE || fix->action == SITU_FIX_DEQUANTIZE)
     situ__append(target, SITU_PATH_TEXT, "%.199s", name), write_place(in_program(x->site) ? x->site : op, where, size);
   else write_place(in_program(r->modules.site) ? r->modules.site : op, where, size);
 }
@@ -263,18 +307,24 @@ static void print_choice(situ__refusal *r, const situ__choice *choice, int numbe
 
 /* ---- trying choices ---- */
 
+static const situ_device cpu = { SITU_CPU, 0 }; /* computes what other devices lack */
+
 /* Operands that meet on one device may still differ in dtype: then it also adds casts. */
 static bool try_choice(situ__refusal *r, situ__choice *choice, char *why, size_t size) {
   situ_status status;
   if (situ__mends(r, choice, &status, why, size)) return true;
   if (status != SITU_E_DTYPE || r->status != SITU_E_DEVICE || choice->broken) return false;
-  situ__majority by = situ__vote(r->call, SITU__BY_DTYPE);
-  situ__choice both = *choice;
-  cast_unacceptable(r, &both);
-  if (by.like >= 0) cast_to(r, &both, (situ_dtype)r->call->in[by.like]->view.dtype);
-  if (both.count == choice->count || !situ__mends(r, &both, &status, why, size)) return false;
-  *choice = both;
-  return true;
+  const situ__majority by = situ__vote(r->call, SITU__BY_DTYPE);
+  for (int first = 0; first < 2; first++) { /* where they meet a dtype may be lacking: then casts come first */
+    situ__choice both = first ? (situ__choice){ .count = 0 } : *choice;
+    if (by.like >= 0) cast_to(r, &both, (situ_dtype)r->call->in[by.like]->view.dtype);
+    cast_unacceptable(r, &both);
+    if (first) add_moves(r, &both, choice->fix[0].device);
+    if (both.count == choice->count || !situ__mends(r, &both, &status, why, size)) continue;
+    *choice = both;
+    return true;
+  }
+  return false;
 }
 
 static bool has_action(const situ__choice *c, situ_fix_action action) {
@@ -287,12 +337,14 @@ static bool has_action(const situ__choice *c, situ_fix_action action) {
    stay marked. */
 static void mark_odd(situ__refusal *r, const situ__choice *choice) {
   if (has_action(choice, SITU_FIX_POLICY) || !r->decided) return;
+  int move = 0;
+  while (move < choice->count - 1 && !choice->fix[move].device.kind) move++;
   for (int i = 0; i < r->count; i++) {
     bool reached = false;
     for (int k = 0; k < choice->count; k++) reached = reached || situ__fix_reaches(r, &choice->fix[k], i);
     situ_device there = r->tensor[i].tensor->view.storage->device;
     /* Moving a module also reaches operands that are in the right place. */
-    if (r->status == SITU_E_DEVICE) reached = reached && !situ__same_device(there, choice->fix[0].device);
+    if (r->status == SITU_E_DEVICE) reached = reached && !situ__same_device(there, choice->fix[move].device);
     if (r->status == SITU_E_DTYPE)
       reached = reached && (situ_dtype)r->tensor[i].tensor->view.dtype != choice->fix[0].dtype;
     r->row[i].odd = reached;
@@ -359,14 +411,22 @@ static void propose_devices(situ__refusal *r) {
   situ_device place[SITU__SHOWN + 1] = { 0 };
   situ__choice first = { .count = 0 }, other;
   char why[480], name[SITU_DEVICE_NAME_MAX];
-  int count = meeting_places(r, place), chosen = -1;
-  bool copies = false;
+  const int own = meeting_places(r, place);
+  int count = own, chosen = -1;
+  bool copies = false, has_cpu = false;
+  for (int k = 0; k < own; k++) has_cpu |= place[k].kind == SITU_CPU;
+  if (!has_cpu && own <= SITU__SHOWN) place[count++] = cpu;
   add_inputs(r);
-  for (int k = 0; k < count && chosen < 0; k++) {
+  /* Operands without a variable: the library copies them, if the policy allows it. That comes first only for a model
+     that a device map has spread, and last otherwise, as it does not mend the model. A check weighs the fixes of all
+     calls itself. */
+  const bool last = !situ__dry && !was_mapped(r, r->like);
+  for (int at = 0; at < count * (1 + last) && chosen < 0; at++) {
+    const int k = at % count;
     *why = 0;
     bring_to(r, &first, place[k]);
-    /* Operands without a variable: the library copies them, if the policy allows it. */
     copies = first.broken;
+    if (copies && last && at < count) continue;
     if (copies) allow_copies(r, &first);
     if (try_choice(r, &first, why, sizeof why)) chosen = k;
     else if (*why && !*r->even_then)
@@ -379,7 +439,7 @@ static void propose_devices(situ__refusal *r) {
   print_choice(r, &first, 0);
   if (situ__dry && !copies) situ__dry->mended = place[chosen];
   if (situ__dry && situ__dry->meet.kind) return;
-  for (int k = 0; k < count; k++) {
+  for (int k = 0; k < own; k++) {
     if (k == chosen && !copies) continue;
     bring_to(r, &other, place[k]);
     if (other.broken || !is_alternative(r, &first, &other) || !try_choice(r, &other, why, sizeof why)) continue;
@@ -388,19 +448,63 @@ static void propose_devices(situ__refusal *r) {
   }
 }
 
-static void propose_dtypes(situ__refusal *r, situ_dtype want) {
+/* The odd operands get `want`, or those that must be equal `dtype`; moves: all on the cpu. Returns false if the call
+   would fail still. */
+static bool propose_cast(situ__refusal *r, situ_dtype want, situ_dtype dtype, bool moves) {
   situ__choice choice = { .count = 0 };
   situ_status status;
   char why[512] = "";
+  if (moves) bring_to(r, &choice, cpu);
   if (want) cast_odd(r, &choice, want);
-  else if (r->like >= 0) cast_to(r, &choice, (situ_dtype)r->tensor[r->like].tensor->view.dtype);
-  if (situ__mends(r, &choice, &status, why, sizeof why)) {
+  else cast_to(r, &choice, dtype);
+  const bool good = situ__mends(r, &choice, &status, why, sizeof why);
+  if (good) {
+    *r->even_then = 0;
     mark_odd(r, &choice);
     print_choice(r, &choice, 0);
-  } else if (*why) {
+  } else if (*why && !*r->even_then) {
     snprintf(r->even_then, sizeof r->even_then, "as %s it would be refused still: %.480s",
              situ_dtype_name(choice.count ? choice.fix[0].dtype : want), why);
   }
+  return good;
+}
+
+static void propose_dtypes(situ__refusal *r, situ_dtype want) {
+  const int like = situ__vote(r->call, SITU__BY_DTYPE).like;
+  const situ_dtype dtype = like < 0 ? want : (situ_dtype)r->call->in[like]->view.dtype;
+  if ((want && propose_cast(r, want, want, false)) || !dtype || propose_cast(r, SITU_DTYPE_DEFAULT, dtype, false))
+    return;
+  for (int i = 0; i < r->count && !want; i++) /* the device may lack that of the majority */
+    if (r->row[i].accept & SITU_SAME && propose_cast(r, want, (situ_dtype)r->tensor[i].tensor->view.dtype, false))
+      return;
+  (void)propose_cast(r, want, dtype, true);
+}
+
+/* The model that runs on another device: a layer of the library reads more of its tensors in its next calls. */
+static void add_model(situ__refusal *r) {
+  enum { FEW = 64 };
+  situ_tensor *part[FEW];
+  const int at = r->count + r->inputs;
+  if (!r->modules.root_module || in_program(r->modules.code) || at == SITU__SHOWN) return;
+  const int64_t count = situ__explain_parts(r->modules.root_module, "", part, FEW);
+  for (int64_t i = 0; i < count && i < FEW; i++) {
+    if (part[i]->view.storage->device.kind == SITU_CPU) continue;
+    r->tensor[at] = (situ_explained){ .tensor = part[i] };
+    situ_explanation e = { .operand = &r->tensor[at], .count = 1 };
+    situ_explain_look(&e);
+    r->inputs++;
+    return;
+  }
+}
+
+void situ__propose_capable(situ__refusal *r) {
+  char why[480];
+  situ_status status;
+  situ__choice moved;
+  add_inputs(r);
+  add_model(r);
+  bring_to(r, &moved, cpu);
+  if (situ__mends(r, &moved, &status, why, sizeof why)) print_choice(r, &moved, 0);
 }
 
 void situ__propose(situ__refusal *r, situ_dtype want) {

@@ -32,7 +32,7 @@ bool situ__fix_reaches(const situ__refusal *r, const situ__fix *fix, int row) {
     return fix->whole || strcmp(module_below(x, a), module_below(of, b)) == 0;
   case SITU_FIX_CHILD: return x->loose && x->root == of->root;
   case SITU_FIX_POLICY: return false;
-  default: return row == fix->row;
+  default: return row == fix->row || (x->tensor == of->tensor && *situ_name(x->tensor)); /* one variable */
   }
 }
 
@@ -60,6 +60,7 @@ static bool module_can(const situ__refusal *r, const situ__fix *fix) {
 static situ_tensor *apply_fix(const situ__refusal *r, const situ__fix *fix, int row, situ_tensor *t) {
   if (!t || !situ__fix_reaches(r, fix, row)) return t;
   if (fix->device.kind) t = situ__dispatch_up.copy_operand("to", t, fix->device);
+  if (fix->action == SITU_FIX_DEQUANTIZE && t) t = situ__dispatch_up.dequantize(t);
   /* Casting a module leaves integer tensors unchanged. */
   bool cast =
       fix->dtype && t && (fix->action != SITU_FIX_NN_TO_DTYPE || situ_dtype_is_floating((situ_dtype)t->view.dtype));

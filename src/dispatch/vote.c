@@ -13,6 +13,7 @@ int situ__vote_key(const situ_call *c, situ__by by, int i) {
   if (!situ__alive(c->in[i])) return -1;
   const situ_view_desc *v = &c->in[i]->view;
   if (by == SITU__BY_DEVICE) return v->storage->device.kind << 16 | v->storage->device.index;
+  if (situ__blocks_of(v)) return -1;
   /* Dtypes must be equal only where the schema says so. */
   return c->op->operand[c->op->flags & SITU_OP_VARIADIC ? 0 : i].accept & SITU_SAME ? v->dtype : -1;
 }

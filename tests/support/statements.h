@@ -21,6 +21,7 @@ static inline void expect_code(const situ_place_statement *s) {
   case SITU_FIX_NN_TO_DTYPE: (void)snprintf(code, sizeof code, "situ_nn_to_dtype(%s, %s);", module, dtype); break;
   case SITU_FIX_BUFFER: assert_non_null(strstr(s->code, "situ_nn_buffer(m, ")); return;
   case SITU_FIX_CHILD: assert_non_null(strstr(s->code, "situ_nn_child(m, ")); return;
+  case SITU_FIX_DEQUANTIZE: assert_non_null(strstr(s->code, "situ_dequantize(")); return;
   case SITU_FIX_POLICY: fail_msg("a policy is not a fix");
   }
   assert_string_equal(s->code, code);

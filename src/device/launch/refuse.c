@@ -61,7 +61,7 @@ static SITU_COLD situ_status report_unsupported(const char *op, situ_device devi
                    situ__dtype_name(dtype_of(work)));
   }
   list_capable_devices(&text, device, work);
-  situ_status status = situ__fail(SITU_E_UNSUPPORTED, op, "%s", text.data ? text.data : name);
+  situ_status status = situ__device_up.refuse_work(op, dtype, text.data ? text.data : name);
   situ__text_free(&text);
   return status;
 }

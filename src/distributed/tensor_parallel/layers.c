@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "situ/sys/op.h"
 #include "tp.h"
 
 typedef struct parallel_layer {
@@ -26,6 +27,22 @@ static int print_layer(const situ_nn_module *self, char *buffer, size_t size) {
                   situ_size(m->weight, 1), m->its.style == SITU_DIST_COLWISE ? "colwise" : "rowwise", m->rank, m->size);
 }
 
+static bool compare(situ_call *c) { return c != NULL; }
+
+/* For a layer that computes with its input before it does with its weight: if they are on two devices, an op of both is
+   refused, which names the program's variable, or copies. Returns the input, in a dry run one that is where a mended
+   program has it; NULL after recording an error. */
+static situ_tensor *beside_weight(const char *name, const parallel_layer *m, situ_tensor *x) {
+  const situ_op op = { .name = name,
+                       .operand = { { "input", 0 }, { "weight", 0 }, { "bias", SITU_OPTIONAL } },
+                       .flags = SITU_OP_NO_GRAD | SITU_OP_COMPOSED,
+                       .infer = situ_infer_like,
+                       .forward = compare };
+  if (!x || situ_device_equal(situ_device_of(x), situ_device_of(m->weight))) return x;
+  situ_tensor *in[] = { x, m->weight, m->bias }, *met = situ_op_run(&op, in, 3, NULL, NULL);
+  return met && !situ_is_dry() ? x : met;
+}
+
 /* ---- Linear ---- */
 
 static situ_tensor *linear_forward(situ_nn_module *self, situ_tensor *x) {
@@ -37,7 +54,8 @@ static situ_tensor *linear_forward(situ_nn_module *self, situ_tensor *x) {
         situ_linear_activation(situ_dist_copy_to(x, m->its.comm, name), m->weight, m->bias, m->its.activation);
     return m->its.replicate ? situ_dist_gather_from(y, -1, m->its.comm, name) : y;
   }
-  if (m->its.replicate) x = situ_dist_scatter_to(x, -1, m->its.comm, name);
+  x = beside_weight("linear", m, x);
+  if (m->its.replicate && x) x = situ_dist_scatter_to(x, -1, m->its.comm, name);
   situ_tensor *y = situ_dist_reduce_from(situ_linear(x, m->weight, NULL), m->its.comm, name);
   return m->bias ? situ_add(y, m->bias) : y;
 }
@@ -66,6 +84,7 @@ static situ_tensor *embedding_forward(situ_nn_module *self, situ_tensor *x) {
     situ_tensor *y = situ_embedding(x, m->weight, &m->its.embedding);
     return m->its.replicate ? situ_dist_gather_from(y, -1, m->its.comm, name) : y;
   }
+  if (!(x = beside_weight("embedding", m, x))) return NULL;
   situ_tensor *is_here, *index = own_indices(m, x, &is_here);
   situ_tensor *y = situ_embedding(index, m->weight, &m->its.embedding);
   y = situ_masked_fill(y, situ_logical_not(situ_unsqueeze(is_here, -1)), 0);
