@@ -121,7 +121,8 @@ static double train(situ_nn_module *m, const situ_tree *all) {
            situ_optim_step(optim) == SITU_OK && situ_item(loss, &got[i]) == SITU_OK;
     situ_tree_free(out);
     fine = situ_scope_end(&scope) == SITU_OK && fine;
-    const double d = fine ? fabs(got[i] - (double)losses[i]) / fabs((double)losses[i]) : INFINITY;
+    const double d =
+        fine ? fabs(got[i] - (double)losses[i]) / (losses[i] != 0 ? fabs((double)losses[i]) : 1) : INFINITY;
     if (!(d <= worst)) worst = d;
   }
   situ_optim_free(optim);

@@ -93,6 +93,8 @@ def export(name, directory):
         tensors["losses"] = generate.losses(core.module(), given, tensors["rate"].item())
         save_file(tensors, f"{directory}/core-{name}.safetensors")
     except Exception as problem:  # noqa: BLE001
+        if os.path.exists(f"{directory}/core-{name}.pt2"):  # torch itself does not run it
+            os.remove(f"{directory}/core-{name}.pt2")
         return f"core: {problem}"
     return None
 

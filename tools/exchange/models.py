@@ -209,6 +209,58 @@ class UNet(nn.Module):
         return self.head(self.smooth(z) + torch.cat([z, z], 2).mean(2, keepdim=True).mean(3, keepdim=True))
 
 
+class Flow(nn.Module):
+    """torch.cond with each of two branches, in one another; while_loop; scan with a state; map."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x, steps):
+        from torch._higher_order_ops import while_loop
+        from torch._higher_order_ops.map import map as torch_map
+        from torch._higher_order_ops.scan import scan
+        big = x.square().sum() > -1
+
+        def inner(y):
+            return torch.cond(big.logical_not(), lambda y: self.a(y).sin(), lambda y: self.b(y).tanh(), (y,))
+
+        y = torch.cond(big, inner, lambda y: self.a(y) * 2, (x,)) + torch.cond(
+            big.logical_not(), lambda y: self.b(y), lambda y: self.a(y).relu(), (x,))
+        _, z = while_loop(lambda i, z: i < steps, lambda i, z: (i + 1, (z * 0.5 + i).cos()), (torch.tensor(0), x.detach()))
+        state, seen = scan(lambda h, t: ((self.c(h) + t).tanh(), (h * t).sigmoid()), y, torch.stack([y, z, y * z]))
+        return state, seen, torch_map(lambda t, w: (t @ w).exp(), y, self.b.weight)
+
+
+class Branches(nn.Module):
+    """torch.cond in torch.cond, on values and on their opposites; a result that both branches have as an argument."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        on, more = x.sum() > 0, x.square().sum() > 3
+
+        def inner(x):
+            return torch.cond(more, lambda x: (self.a(x), x.sin()), lambda x: (x.cos(), self.b(x)), (x,))
+
+        y, z = torch.cond(on, inner, lambda x: (self.b(x).tanh(), x.clone()), (x,))
+        more = more.logical_not()
+        u, v = torch.cond(on.logical_not(), inner, lambda x: (self.b(x).tanh(), x.clone()), (x + y,))
+        return y * z, u + v
+
+
+@row("branches")
+def branches():
+    return Branches(), lambda batch: {"x": torch.randn(batch, 4)}
+
+
+@row("flow")
+def flow():
+    return Flow(), lambda batch: {"x": torch.randn(batch, 4), "steps": torch.tensor(batch + 1)}
+
+
 @row("unet-ish")
 def unet():
     return UNet(), lambda batch: {"x": torch.randn(batch, 3, 9, 9)}
@@ -234,7 +286,7 @@ hugging("tiny-resnet", "ResNetModel", "ResNetConfig", image(16), embedding_size=
         layer_type="basic")
 # Exported by earlier versions of torch, too (generate.py --old).
 COMMITTED_OLD = "mlp mlp-f64 cnn lstm transformer".split()
-COMMITTED = "mlp cnn lstm gru unet-ish tiny-bert tiny-llama tiny-gpt2 tiny-resnet mlp-f64 transformer".split()
+COMMITTED = "mlp cnn lstm gru unet-ish tiny-bert tiny-llama tiny-gpt2 tiny-resnet mlp-f64 transformer flow branches".split()
 COMMITTED_ONNX = "mlp cnn lstm gru unet-ish tiny-bert tiny-resnet".split()
 # After run_decompositions().
 COMMITTED_CORE = "unet-ish tiny-bert".split()

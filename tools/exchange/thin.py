@@ -19,6 +19,17 @@ def thin(program):
     program._example_inputs = None
 
 
+def thin_graph(graph):
+    for node in graph["nodes"]:
+        node["metadata"] = {}
+        for given in node["inputs"]:
+            if "as_graph" in given["arg"]:
+                thin_graph(given["arg"]["as_graph"]["graph"])
+    for about in graph["tensor_values"].values():
+        for key in ("device", "strides", "storage_offset", "layout"):
+            about.pop(key)
+
+
 def thin_archive(path):
     """Drops from a .pt2 archive what situ does not read: where nodes come from, layouts, devices, spaces."""
     with zipfile.ZipFile(path) as archive:
@@ -26,11 +37,7 @@ def thin_archive(path):
     for name in entries:
         if name.endswith("models/model.json"):
             model = json.loads(entries[name])
-            for node in model["graph_module"]["graph"]["nodes"]:
-                node["metadata"] = {}
-            for about in model["graph_module"]["graph"]["tensor_values"].values():
-                for key in ("device", "strides", "storage_offset", "layout"):
-                    about.pop(key)
+            thin_graph(model["graph_module"]["graph"])
             entries[name] = json.dumps(model, separators=(",", ":")).encode()
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in entries.items():

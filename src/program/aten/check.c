@@ -7,6 +7,7 @@
 #include "base/size.h"
 #include "program/graph/build.h"
 #include "program/graph/declare.h"
+#include "program/graph/flow.h"
 #include "program/graph/module.h"
 #include "situ/sys/dry.h"
 #include "situ/sys/op.h"
@@ -125,7 +126,9 @@ static bool check_node(checking *c, const situ__program_node *n) {
   situ__op_call call = { .node = n, .arg = n->arg, .value = c->value, .root = c->root };
   bool rough = false;
   for (int k = situ__op_row_args(n->row); k-- > 0;) rough |= is_rough(c, &n->arg[k]);
-  const bool ran = situ__program_run_node(&call) && situ_error() == SITU_OK && !c->dry.findings;
+  /* A loop's nodes stand here once, whatever the number of its iterations. */
+  const bool turns = n->loop || n->row == &situ__loop_collected;
+  const bool ran = !turns && situ__program_run_node(&call) && situ_error() == SITU_OK && !c->dry.findings;
   situ_dry_tell(&c->dry);
   c->dry.findings = 0;
   undeclare(c, n);

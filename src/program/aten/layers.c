@@ -398,6 +398,8 @@ static const situ__op_row rows[] = {
   { "alpha_dropout.default", "t input, n p, b train", .run = run_alpha_dropout },
   { "feature_alpha_dropout.default", "t input, n p, b train", .run = run_alpha_dropout },
   { "dropout_.default", "t self, n p, b train", .run = run_dropout, .in_place = true },
+  { "feature_dropout_.default", "t self, n p, b train", .run = run_feature_dropout, .in_place = true },
+  { "alpha_dropout_.default", "t self, n p, b train", .run = run_alpha_dropout, .in_place = true },
   { "scaled_dot_product_attention.default",
     "t query, t key, t value, t? attn_mask, n dropout_p=0, b is_causal=0, *n? scale, *b enable_gqa=0",
     .run = run_attention },

@@ -6,6 +6,7 @@
 #include "base/fail.h"
 #include "base/size.h"
 #include "program/graph/program.h"
+#include "situ/sys/dry.h"
 
 static bool read_size(situ__op_call *c, situ__value *out) {
   out->integer = situ_size(situ__arg_tensor(c, 0), situ__arg_dim(c, 1));
@@ -205,6 +206,15 @@ static bool assert_scalar(situ__op_call *c, situ__value *out) {
   return situ__fail(SITU_E_SHAPE, c->node->row->target, "%s", situ__arg_text(c, 1)), false;
 }
 
+/* A run without values has none to look at. */
+static bool assert_tensor(situ__op_call *c, situ__value *out) {
+  (void)out;
+  double value = 1;
+  if (!situ_is_dry() && situ_item(situ__arg_tensor(c, 0), &value) != SITU_OK) return false;
+  if (value == 0) return situ__fail(SITU_E_ARG, c->node->row->target, "%s", situ__arg_text(c, 1)), false;
+  return true;
+}
+
 #define NUMBER(name, function, gives) \
   { name, "n a, n b", .size = function, .real = gives }
 
@@ -241,6 +251,8 @@ static const situ__op_row rows[] = {
   { "torch.sym_ite", "b b, n t, n f", .size = give_either, .real = SITU__REAL_AS_ARGS },
   { "torch.sym_not", "b a", .size = not },
   { "_assert_scalar.default", "b self, s? assert_msg", .size = assert_scalar },
+  { "_assert_async.default", "t self, s? assert_msg", .size = assert_tensor },
+  { "_assert_async.msg", "t self, s? assert_msg", .size = assert_tensor },
   { "sym_constrain_range_for_size.default", "_ size, _ min, _ max", .results = SITU__RESULTS_NONE },
   { "sym_constrain_range.default", "_ size, _ min, _ max", .results = SITU__RESULTS_NONE },
   { "_assert_tensor_metadata.default", "_ a, _ size, _ stride, _ dtype, _ device, _ layout",

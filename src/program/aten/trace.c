@@ -51,11 +51,17 @@ bool situ__trace_lacks(situ__trace *t, const char *target, const char *why) {
   return false;
 }
 
+bool situ__trace_add_meta(situ__trace *t, int32_t value) {
+  if (!grow(t, &t->program->meta, value, &t->meta_capacity, sizeof *t->program->meta)) return false;
+  t->program->meta[value] = (situ__value_meta){ 0 };
+  return true;
+}
+
 int32_t situ__trace_result(situ__trace *t, situ_tensor *tensor, const situ_view_desc *like) {
   situ__program *p = t->program;
   int32_t value;
   if (!situ__program_add_value(p, SITU__VALUE_TENSOR, &value)) return t->failed = true, -1;
-  if (!grow(t, &p->meta, value, &t->meta_capacity, sizeof *p->meta)) return -1;
+  if (!situ__trace_add_meta(t, value)) return -1;
   p->meta[value] = (situ__value_meta){ .dtype = (situ_dtype)like->dtype,
                                        .size = shape_of(like),
                                        .stride = strides_of(like),
@@ -96,6 +102,7 @@ static bool is_filled(const situ__trace *t, const situ_tensor *tensor) {
 
 /* What forward makes in each run anew, and writes to, must not keep what the run before wrote. */
 static int32_t add_copy(situ__trace *t, situ_tensor *tensor) {
+  if (t->flow.guard) return situ__trace_lacks(t, "a tensor", "that a branch makes, and that is written in place"), -1;
   if (!situ_export_call(&t->base, "clone.default", "t", tensor)) return -1;
   const int32_t value = situ__trace_result(t, tensor, situ_desc(tensor));
   return value >= 0 && situ__trace_end_node(t, &value, 1) ? value : -1;
@@ -220,6 +227,7 @@ static void on_call(situ_dry *dry, const situ_call *c) {
   t->writes = t->writes || (c->in_place && is_filled_constant(t, c->in[0]));
   const int before = t->lacks.count;
   bool good = !c->in_place || (written >= 0 && may_write(t, written));
+  if (good && c->in_place && t->flow.guard) good = situ__trace_lacks(t, c->op->name, "writes in place in a branch");
   if (good && !c->op->traced) good = situ__trace_lacks(t, c->op->name, "has no form in torch.export");
   good = good && c->op->traced(c, &t->base) && t->pending >= 0;
   if (good) {
@@ -329,7 +337,10 @@ static bool run_dry(situ__trace *t) {
                            .add_call = situ__trace_call };
   if (situ_export_trace_begin(&t->base) != SITU_OK) return false;
   situ_scope_begin_no_grad(&scope);
+  t->flow = (situ__flow_trace){ .branch = situ__trace_branch, .join = situ__trace_join };
+  situ__flow_tracing = &t->flow;
   situ_tree *out = situ_nn_call(t->module, t->inputs);
+  situ__flow_tracing = NULL;
   situ_dry_tell(&t->base.dry);
   bool good = out && !t->problem.data;
   t->program->out =
@@ -459,7 +470,7 @@ situ_nn_module *situ_export(situ_nn_module *m, const situ_tree *inputs) {
   for (bool copies = false, again = true; again; copies = true) {
     situ__trace t = { .op = op, .module = m, .inputs = inputs, .pending = -1, .copies = copies };
     again = false;
-    if (situ_nn_walk(m, SITU_NN_VISIT_MODULES, refuse_lazy, &t) == SITU_OK && (t.program = situ__program_new("")) &&
+    if (situ_nn_walk(m, SITU_NN_VISIT_MODULES, refuse_lazy, &t) == SITU_OK && (t.program = situ__program_new("", 0)) &&
         situ_nn_keep_fields(m, true, inputs, trace_module, &t)) {
       again = t.whole && t.writes && !copies;
       if (t.whole && !again) program = build(&t);

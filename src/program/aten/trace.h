@@ -6,6 +6,7 @@
 #include "base/map.h"
 #include "base/handle.h"
 #include "program/graph/build.h"
+#include "program/graph/flow.h"
 #include "situ/sys/dry.h"
 #include "situ/sys/layers.h"
 #include "situ/sys/op.h"
@@ -35,6 +36,7 @@ typedef struct situ__constant {
 
 typedef struct situ__trace {
   situ_export_trace base; /* first: its callbacks get it */
+  situ__flow_trace flow;
   const char *op;
   situ_nn_module *module;
   const situ_tree *inputs;
@@ -63,6 +65,14 @@ typedef struct situ__trace {
 
 /* For situ_export_trace.add_call (trace_call.c). */
 bool situ__trace_call(situ_export_trace *trace, const char *target, const char *codes, va_list args);
+
+/* For situ__flow_tracing (trace_flow.c). */
+int32_t situ__trace_branch(situ__flow_trace *flow, situ_tensor *condition, bool wanted);
+bool situ__trace_join(situ__flow_trace *flow, int32_t guard, situ_tensor *const value[2], situ_tensor *result);
+/* The path of the module that runs; NULL when memory runs out. */
+const char *situ__trace_module(situ__trace *t);
+/* Space for what the program says of the value. Returns false when memory runs out. */
+bool situ__trace_add_meta(situ__trace *t, int32_t value);
 
 /* The value that a tensor has in the program; constants are added. -1 after noting that it is not known. */
 int32_t situ__trace_value(situ__trace *t, situ_tensor *tensor);

@@ -84,8 +84,8 @@ static bool has_module(const situ__trace *t, const char *path) {
 }
 
 /* The path of the module that runs, or of the innermost around it that exists: the parts of an ONNX program that have
-   no parameters do not. NULL when memory runs out. */
-static const char *module_path(situ__trace *t) {
+   no parameters do not. */
+const char *situ__trace_module(situ__trace *t) {
   char path[SITU_PATH_TEXT];
   (void)situ_nn_running(path, sizeof path);
   while (*path && !has_module(t, path)) {
@@ -126,8 +126,9 @@ static bool add_node(situ__trace *t, const char *target, const char *codes, va_l
   if (!n) return fits ? !(t->failed = true) : false;
   n->row = row;
   n->arg = arg;
-  n->module = module_path(t);
+  n->module = situ__trace_module(t);
   n->no_grad = false;
+  n->guard = t->flow.guard;
   t->pending = t->program->nodes - 1;
   return n->module || !(t->failed = true);
 }

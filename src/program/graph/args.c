@@ -110,6 +110,8 @@ static bool has_values(const situ__op_call *c, const situ_tensor *t) {
   return v && !(v->storage->flags & SITU_STORAGE_VOID) && v->storage->device.kind == SITU_CPU;
 }
 
+bool situ__arg_has_values(const situ__op_call *c, int k) { return has_values(c, tensor_of(c, &c->arg[k])); }
+
 static bool all_have_values(const situ__op_call *c, const situ__arg *a) {
   for (int32_t i = 0; a->kind == SITU__ARG_LIST && i < a->count; i++)
     if (!all_have_values(c, &a->list[i])) return false;

@@ -12,11 +12,14 @@
 
 static const char op[] = "export_load";
 
-situ__program *situ__program_new(const char *path) {
+enum { ITERATIONS = 1000000 };
+
+situ__program *situ__program_new(const char *path, int64_t max_iterations) {
   situ__program *p = situ__calloc(1, sizeof *p);
   if (p) p->path = situ__arena_text(&p->arena, path, strlen(path));
   if (p && p->path) {
     p->owners = 1;
+    p->max_iterations = max_iterations > 0 ? situ__min_i64(max_iterations, INT32_MAX) : ITERATIONS;
     return p;
   }
   situ__free(p);

@@ -8,8 +8,8 @@
 #include "program.h"
 #include "situ/export.h"
 
-/* One owner; NULL after recording an error. */
-situ__program *situ__program_new(const char *path);
+/* One owner; NULL after recording an error. max_iterations of all loops; 0: 1,000,000. */
+situ__program *situ__program_new(const char *path, int64_t max_iterations);
 /* The number of a new value. Returns false when memory runs out, or there are 2^29 values. */
 bool situ__program_add_value(situ__program *p, situ__value_kind kind, int32_t *out);
 /* A new node at the end; NULL as above. Earlier pointers to nodes are invalid then. */

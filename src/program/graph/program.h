@@ -302,6 +302,8 @@ int situ__arg_host_numbers(const situ__op_call *c, int k, double *out, int capac
 /* The one number of such an argument. Returns false after recording an error: `lacks`, if it has none. */
 bool situ__arg_host_number(const situ__op_call *c, int k, double *out, const char *lacks);
 
+/* Whether the tensor at k has values, also in a dry run: of an ONNX call. */
+bool situ__arg_has_values(const situ__op_call *c, int k);
 /* Sets a dry run aside for an ONNX call on the host all of whose operands have values, or which asks for their sizes
    alone: so the arithmetic of shapes is done in a dry run, too. Returns whether situ_dry_resume must follow. */
 bool situ__call_pause(const situ__op_call *c);

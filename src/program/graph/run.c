@@ -7,6 +7,7 @@
 #include "base/fail.h"
 #include "base/text.h"
 #include "declare.h"
+#include "flow.h"
 #include "module.h"
 #include "situ/sys/dry.h"
 #include "situ/sys/layers.h"
@@ -236,14 +237,21 @@ static bool run_checked(situ__op_call *c, const situ__symbols *symbols) {
          tell_results(c->node, c->value);
 }
 
+/* Tells the trace in which branch a node is; n NULL: in that of the program's caller. */
+static void tell_guard(const situ__program_node *n, const situ__value *value, int32_t outer) {
+  if (situ__flow_tracing) situ__flow_tracing->guard = n && n->guard ? (int32_t)value[n->guard - 1].real : outer;
+}
+
 static bool run_nodes(const situ__program *p, situ_nn_module *root, situ__deriving *kept, situ__value *value,
                       const situ__symbols *symbols) {
   const bool clean = situ_error() == SITU_OK;
   int64_t iterations = 0;
+  const int32_t outer = situ__flow_tracing ? situ__flow_tracing->guard : 0;
   for (int i = 0; i < p->nodes; i++) {
     const situ__program_node *n = &p->node[i];
     const bool skipped = n->guard && !value[n->guard - 1].integer;
     situ_nn_running_part(n->module);
+    tell_guard(n, value, outer);
     situ_tensor **prepacked = situ__prepacked_of(kept, n);
     situ__op_call c = { .node = n,
                         .arg = n->arg,
@@ -275,6 +283,7 @@ static bool run_nodes(const situ__program *p, situ_nn_module *root, situ__derivi
     for (int k = 0; k < n->lasts; k++) situ_drop(&value[n->last[k]].tensor);
   }
   situ_nn_running_part(NULL);
+  tell_guard(NULL, value, outer);
   return true;
 }
 

@@ -119,6 +119,7 @@ static bool add_cast(situ__pt2 *f, const situ__program_node *by, situ__arg *a, s
                              .out = out,
                              .outs = 1,
                              .no_grad = by->no_grad,
+                             .guard = by->guard,
                              .module = by->module,
                              .site = by->site };
   const bool bound = situ__bind_args(&p->arena, n->row, given, 2, &n->arg, &problem);

@@ -9,9 +9,6 @@
 #include "program/graph/bind.h"
 #include "pt2.h"
 
-/* Blocks inside blocks: torch.no_grad in torch.no_grad. */
-enum { DEPTH = 16 };
-
 /* ---- values ---- */
 
 bool situ__pt2_add_value(situ__pt2 *f, situ__names *names, const char *name, situ__value_kind kind, int32_t *out) {
@@ -255,86 +252,15 @@ static bool read_call(situ__pt2 *f, const situ__json_item *item, situ__names *na
   return true;
 }
 
-/* ---- blocks ---- */
-
-/* Reads a block of nodes as if they stood in the outer graph. arguments: those of the block's inputs. */
-static bool read_block(situ__pt2 *f, const situ__json_item *item, const situ__json_item *graph,
-                       const situ__json_item *const *argument, int arguments, situ__names *names, bool no_grad,
-                       int depth) {
-  situ__names inner = { 0 };
-  const situ__json_item *inputs = situ__json_get(graph, "inputs"), *results = situ__json_get(graph, "outputs");
-  const situ__json_item *outputs = situ__json_get(item, "outputs");
-  situ__arg arg;
-  int k = 0;
-  bool fine = depth < DEPTH || situ__pt2_bad(f, SITU_E_LIMIT, "has blocks inside blocks, more than %d deep", DEPTH);
-  for (EACH_MEMBER(m, inputs)) {
-    const situ__json_item *held = m->count == 1 ? m + 1 : m;
-    const char *name = situ__pt2_string(situ__json_get(held, "name"));
-    if (!*name) name = situ__pt2_string(situ__json_get(held, "as_name"));
-    if (fine && (k == arguments || situ__names_get(&inner, name) >= 0))
-      fine = situ__pt2_bad(f, SITU_E_FORMAT, "has a block whose inputs are not its arguments");
-    fine = fine && situ__pt2_arg(f, names, argument[k++], &arg);
-    if (fine && arg.kind != SITU__ARG_VALUE) fine = situ__pt2_bad(f, SITU_E_FORMAT, "gives a block a constant");
-    fine = fine && (situ__names_put(&inner, name, (int32_t)arg.integer) || situ__pt2_no_memory());
-  }
-  fine = fine && situ__pt2_read_nodes(f, graph, &inner, no_grad, depth + 1);
-  const situ__json_item *result = results ? results + 1 : NULL;
-  if (fine && (!results || !outputs || results->count < outputs->count))
-    fine = situ__pt2_bad(f, SITU_E_FORMAT, "has a block of too few results");
-  for (EACH_MEMBER(m, outputs)) {
-    if (!fine) break;
-    const char *name = situ__pt2_string(situ__json_get(situ__json_get(m, "as_tensor"), "name"));
-    fine = situ__pt2_arg(f, &inner, result, &arg);
-    result += result->size;
-    if (!fine || !*name) continue;
-    if (arg.kind != SITU__ARG_VALUE || situ__names_get(names, name) >= 0)
-      fine = situ__pt2_bad(f, SITU_E_FORMAT, "has a block whose result '%s' is not a new value", name);
-    else fine = situ__names_put(names, name, (int32_t)arg.integer) || situ__pt2_no_memory();
-  }
-  situ__names_free(&inner);
-  return fine;
-}
-
-/* torch.no_grad and its kind: the arguments are flags, a graph, and the graph's inputs. Sets *taken to false for other
-   nodes. */
-static bool read_wrapped(situ__pt2 *f, const situ__json_item *item, situ__names *names, bool no_grad, int depth,
-                         bool *taken) {
-  enum { MOST = 4096 };
-  static const char grad[] = "torch.ops.higher_order.wrap_with_set_grad_enabled";
-  static const char autocast[] = "torch.ops.higher_order.wrap_with_autocast";
-  const char *target = situ__pt2_string(situ__json_get(item, "target"));
-  const bool is_grad = strcmp(target, grad) == 0;
-  *taken = is_grad || strcmp(target, autocast) == 0;
-  if (!*taken) return true;
-  const situ__json_item *inputs = situ__json_get(item, "inputs"), *graph = NULL, *flag = NULL;
-  const situ__json_item **argument = situ__calloc(inputs ? inputs->count : 1, sizeof *argument);
-  if (!argument) return situ__pt2_no_memory();
-  int count = 0;
-  for (EACH_MEMBER(m, inputs)) {
-    const situ__json_item *arg = situ__json_get(m, "arg"), *held = situ__json_get(arg, "as_bool");
-    if (graph && count < MOST) argument[count++] = arg;
-    else if (held && !flag) flag = held;
-    else if (situ__json_get(arg, "as_graph")) graph = situ__json_get(situ__json_get(arg, "as_graph"), "graph");
-  }
-  bool fine = graph && flag;
-  if (!fine) situ__pt2_bad(f, SITU_E_FORMAT, "has a %s without its flag or graph", target);
-  const bool on = fine && flag->kind == SITU__JSON_TRUE;
-  if (fine && !is_grad && on)
-    situ__lacks_note(&f->lacks, target, situ__pt2_string(situ__json_get(item, "name")), "with enabled=True",
-                     &(situ__program_node){ .module = "", .site = "" });
-  fine = fine && read_block(f, item, graph, argument, count, names, is_grad ? !on : no_grad, depth);
-  situ__free(argument);
-  return fine;
-}
-
 bool situ__pt2_read_nodes(situ__pt2 *f, const situ__json_item *graph, situ__names *names, bool no_grad, int depth) {
   for (EACH_MEMBER(item, situ__json_get(graph, "nodes"))) {
     bool taken;
-    if (!read_wrapped(f, item, names, no_grad, depth, &taken)) return false;
+    if (!situ__pt2_read_block(f, item, names, no_grad, depth, &taken)) return false;
     if (taken) continue;
     situ__program_node *n = situ__program_add_node(f->program);
     if (!n) return situ__pt2_no_memory();
     n->no_grad = no_grad;
+    n->guard = f->guard;
     const situ__json_item *metadata = situ__json_get(item, "metadata");
     n->site = site_of(f, situ__pt2_string(situ__json_get(metadata, "stack_trace")));
     if (!read_stack(f, situ__pt2_string(situ__json_get(metadata, "nn_module_stack")), &n->module) ||

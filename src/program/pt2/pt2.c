@@ -161,7 +161,7 @@ situ_nn_module *situ__pt2_load(const char *path, const situ_load_options *option
   situ__json_item *model = NULL;
   char *text = NULL;
   situ_nn_module *m = NULL;
-  f.program = situ__program_new(path);
+  f.program = situ__program_new(path, f.options.max_iterations);
   if (f.program && open_archive(&f) && situ__pt2_json(&f, f.early ? early_model : "models/model.json", &model, &text))
     m = read_module(&f, model);
   situ__free(model);

@@ -24,6 +24,7 @@ typedef struct situ__pt2 {
   int32_t class_count;
   int64_t class_capacity;
   situ__lacks lacks;
+  int32_t guard; /* of the nodes of the block that is being read; 0: none */
 } situ__pt2;
 
 extern const char situ__pt2_op[]; /* "export_load" */
@@ -43,6 +44,9 @@ const char *situ__pt2_string(const situ__json_item *item); /* "" if it is not a 
 bool situ__pt2_read_signature(situ__pt2 *f, const situ__json_item *model);
 bool situ__pt2_read_nodes(situ__pt2 *f, const situ__json_item *graph, situ__names *names, bool no_grad, int depth);
 bool situ__pt2_read_results(situ__pt2 *f, const situ__json_item *model);
+/* Reads a node that holds graphs, whose nodes go into the program (blocks.c). Sets *taken to false for other nodes. */
+bool situ__pt2_read_block(situ__pt2 *f, const situ__json_item *item, situ__names *names, bool no_grad, int depth,
+                          bool *taken);
 /* What a graph declares of the values of `names` (declare.c). */
 bool situ__pt2_read_declared(situ__pt2 *f, const situ__json_item *graph, const situ__names *names);
 bool situ__pt2_takes_any_size(const situ__json_item *model);

@@ -188,7 +188,8 @@ situ_status situ_export_save(situ_nn_module *program, const char *path) {
   situ_scope_begin_no_grad(&scope);
   w.name = situ__calloc((size_t)p->values + 1, sizeof *w.name);
   w.kind = situ__alloc(((size_t)p->parts + 1) * sizeof *w.kind);
-  bool good = (w.name && w.kind) || (situ__no_memory(op, (size_t)p->values * sizeof *w.name), false);
+  w.seen = situ__calloc((size_t)p->values + 1, sizeof *w.seen);
+  bool good = (w.name && w.kind && w.seen) || (situ__no_memory(op, (size_t)p->values * sizeof *w.name), false);
   good = good && find_kinds(&w) && name_values(&w);
   if (good && !situ__pt2_write_model(&w)) good = (situ__no_memory(op, w.json.length), false);
   situ__still still = { 0 };
@@ -196,6 +197,7 @@ situ_status situ_export_save(situ_nn_module *program, const char *path) {
   situ__still_end(&still);
   situ__free(w.name);
   situ__free(w.kind);
+  situ__free(w.seen);
   situ__names_free(&w.names);
   situ__text_free(&w.json);
   situ__arena_free(&w.arena);

@@ -7,7 +7,10 @@
 
 #include "program/graph/bind.h"
 #include "base/format.h"
+#include "program/graph/flow.h"
 #include "write.h"
+
+enum { INNER = -1 }; /* in situ__pt2_writer.seen: a value of a branch */
 
 /* ---- small values ---- */
 
@@ -141,6 +144,27 @@ static void write_node(situ__pt2_writer *w, const situ__program_node *n) {
   w->json.failed |= !name;
 }
 
+void situ__pt2_write_nodes(situ__pt2_writer *w, int32_t first, int32_t end) {
+  for (int32_t i = first; i < end;) {
+    situ__text_add(&w->json, i > first ? ",\n" : "\n");
+    if (w->program->node[i].row == &situ__flow_then) {
+      i = situ__pt2_write_cond(w, i);
+    } else {
+      write_node(w, &w->program->node[i++]);
+    }
+  }
+}
+
+void situ__pt2_write_values(situ__pt2_writer *w, const int32_t *value, const char *const *name, int32_t values) {
+  situ__text_add(&w->json, "], \"tensor_values\": {");
+  for (int32_t i = 0; i < values; i++) {
+    situ__text_add(&w->json, "%s\n\"%s\": ", i ? "," : "", name[i]);
+    situ__pt2_write_meta(&w->json, &w->program->meta[value[i]]);
+  }
+  situ__text_add(&w->json, "}, \"sym_int_values\": {}, \"sym_bool_values\": {}, \"is_single_tensor_return\": false, "
+                           "\"custom_obj_values\": {}, \"sym_float_values\": {}}");
+}
+
 static void write_leaves(situ__pt2_writer *w, const char *before, const char *after) {
   const situ__program *p = w->program;
   bool any = false;
@@ -151,6 +175,24 @@ static void write_leaves(situ__pt2_writer *w, const char *before, const char *af
     situ__text_add(&w->json, "%s", after);
     any = true;
   }
+}
+
+/* Tensors of branches are in their graphs. */
+static void write_outer_values(situ__pt2_writer *w) {
+  const situ__program *p = w->program;
+  int32_t *value = situ__arena_take(&w->arena, (size_t)p->values + 1, sizeof *value), values = 0;
+  const char **name = situ__arena_take(&w->arena, (size_t)p->values + 1, sizeof *name);
+  w->json.failed |= !value || !name;
+  if (w->json.failed) return;
+  for (int32_t i = 0; i < p->nodes; i++)
+    for (int32_t k = 0; k < p->node[i].outs && p->node[i].guard; k++)
+      if (p->node[i].out[k] >= 0) w->seen[p->node[i].out[k]] = INNER;
+  for (int32_t v = 0; v < p->values; v++)
+    if (p->kind[v] == SITU__VALUE_TENSOR && w->seen[v] != INNER) {
+      name[values] = w->name[v];
+      value[values++] = v;
+    }
+  situ__pt2_write_values(w, value, name, values);
 }
 
 static void write_graph(situ__pt2_writer *w) {
@@ -164,17 +206,8 @@ static void write_graph(situ__pt2_writer *w) {
   situ__text_add(json, "], \"outputs\": [");
   write_leaves(w, "", "");
   situ__text_add(json, "], \"nodes\": [");
-  for (int32_t i = 0; i < p->nodes; i++) {
-    situ__text_add(json, i ? ",\n" : "\n");
-    write_node(w, &p->node[i]);
-  }
-  situ__text_add(json, "\n], \"tensor_values\": {");
-  for (int32_t v = 0; v < p->values; v++) {
-    situ__text_add(json, "%s\n\"%s\": ", v ? "," : "", w->name[v]);
-    situ__pt2_write_meta(json, &p->meta[v]);
-  }
-  situ__text_add(json, "}, \"sym_int_values\": {}, \"sym_bool_values\": {}, \"is_single_tensor_return\": false, "
-                       "\"custom_obj_values\": {}, \"sym_float_values\": {}}");
+  situ__pt2_write_nodes(w, 0, p->nodes);
+  write_outer_values(w);
 }
 
 /* ---- the signature ---- */

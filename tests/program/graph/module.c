@@ -449,7 +449,7 @@ static void memory_ends_in_results(void **state) {
     const int length = snprintf(text, sizeof text, "%s%20000s%s", begin, "", end);
     situ__problem problem;
     situ__json_item *model = situ__json_tree(text, (size_t)length, &problem);
-    situ__pt2 f = { .path = "results", .program = situ__program_new("results") };
+    situ__pt2 f = { .path = "results", .program = situ__program_new("results", 0) };
     assert_true(model && f.program);
     situ_fail_allocation(nth, false);
     whole = situ__pt2_read_results(&f, model);

@@ -3,21 +3,13 @@
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "onnx.h"
+#include "program/graph/flow.h"
 
-/* Whether a branch runs. A dry run has no value for it, and ends here. */
-static bool read_condition(situ__op_call *c, bool wanted, situ__value *out) {
-  int64_t condition = 0;
-  const int count = situ__arg_host_ints(c, 0, &condition, 1);
-  if (count == 0) situ__call_refuse(c, "has a condition without a value");
-  out->integer = (condition != 0) == wanted;
-  return count == 1;
-}
-static bool is_then(situ__op_call *c, situ__value *out) { return read_condition(c, true, out); }
-static bool is_else(situ__op_call *c, situ__value *out) { return read_condition(c, false, out); }
-static situ_tensor *run_either(situ__op_call *c) { return situ__arg_tensor(c, situ__arg_flag(c, 0) ? 1 : 2); }
-static const situ__op_row condition[] = { { "If.then", "h cond", .size = is_then },
-                                          { "If.else", "h cond", .size = is_else } };
-static const situ__op_row either = { "If", "b cond, t? then_branch, t? else_branch", .run = run_either };
+/* Conditions that are computed of sizes have values in a run without values, too. */
+static bool is_then(situ__op_call *c, situ__value *out) { return situ__flow_choose(c, true, out); }
+static bool is_else(situ__op_call *c, situ__value *out) { return situ__flow_choose(c, false, out); }
+static const situ__op_row condition[] = { { "If.then", "h cond", .size = is_then, .inputs = 1 },
+                                          { "If.else", "h cond", .size = is_else, .inputs = 1 } };
 
 situ__program_node *situ__onnx_add_part(situ__onnx *f, const situ__onnx_node *node, const situ__op_row *row, int args,
                                         situ__arg **arg) {
@@ -83,8 +75,8 @@ static bool give_result(situ__onnx *f, const situ__onnx_node *node, int i, int32
   for (int k = 0; k < sides; k++)
     if (!(host ? situ__onnx_on_host : situ__onnx_on_device)(f, there[k], &there[k])) return false;
   f->about[*out].place = host ? SITU__ONNX_HOST : SITU__ONNX_DEVICE;
-  situ__program_node *n =
-      situ__onnx_add_part(f, node, guard ? &either : situ__onnx_row_of("Identity", f->opset), guard ? 3 : 1, &arg);
+  situ__program_node *n = situ__onnx_add_part(
+      f, node, guard ? &situ__flow_either : situ__onnx_row_of("Identity", f->opset), guard ? 3 : 1, &arg);
   if (!n) return false;
   for (int k = 0; k < sides; k++) arg[guard ? k + 1 : 0] = situ__onnx_value_arg(there[k]);
   if (guard) arg[0] = (situ__arg){ .kind = SITU__ARG_VALUE, .of = SITU__VALUE_BOOL, .integer = guard - 1 };

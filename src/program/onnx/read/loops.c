@@ -1,126 +1,10 @@
-/* Reads Loop and Scan. Their bodies stand in the outer graph, between a node that begins and one that goes back while
-   the loop's guard is true (situ__program_node.loop). Carried values keep their numbers: the last node of an iteration
-   writes them for the next one.
+/* Reads Loop and Scan: as nodes of the outer graph (graph/flow.h).
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
 #include "base/fail.h"
 #include "onnx.h"
-
-/* ---- while the program runs ---- */
-
-static situ__value *value_of(const situ__op_call *c, const situ__arg *a) { return &c->value[a->integer]; }
-
-/* How often a Loop runs at most. */
-static bool count_loop(situ__op_call *c, situ__value *out) {
-  out->integer = INT64_MAX;
-  if (!situ__arg_given(c, 0)) return true;
-  const int count = situ__arg_host_ints(c, 0, &out->integer, 1);
-  if (count == 0) situ__call_refuse(c, "has a trip count without a value");
-  return count == 1;
-}
-
-static bool count_scan(situ__op_call *c, situ__value *out) {
-  situ_tensor *input[SITU__LIST_MAX];
-  const int count = situ__arg_tensors(c, 0, input);
-  for (int i = 0; i < count; i++) {
-    const int64_t size = situ_size(input[i], (int)c->arg[1].list[i].integer);
-    if (size < 0) return false;
-    if (i && size != out->integer) return situ__call_refuse(c, "has inputs of several lengths");
-    out->integer = size;
-  }
-  return out->integer <= situ__arg_int(c, 2) ||
-         situ__fail(SITU_E_LIMIT, c->node->row->target,
-                    "has %lld iterations, and a call makes at most %lld (situ_load_options.max_iterations)",
-                    (long long)out->integer, (long long)situ__arg_int(c, 2));
-}
-
-static situ_tensor *run_element(situ__op_call *c) {
-  situ_tensor *x = situ__arg_tensor(c, 0);
-  const int64_t at = situ__arg_int(c, 1);
-  const int axis = situ__arg_dim(c, 2);
-  return situ_select(x, axis, situ__arg_flag(c, 3) ? situ_size(x, axis) - 1 - at : at);
-}
-
-/* Arguments of the two nodes of a loop. */
-enum { COUNT, COND, CARRIED, SCANNED, LISTS, COUNTER, GUARD, RANKS, BOUNDS };
-#define PARAMETERS "i count, h? cond, T carried, T scanned, T lists, i counter, b guard, I ranks"
-
-static situ_tensor *number(const situ__op_call *c, int k, situ_dtype dtype, const void *value) {
-  const situ_shape shape = c->arg[RANKS].list[k].integer ? SITU_SHAPE(1) : SITU_SCALAR;
-  return situ_from_host(value, situ_dtype_size(dtype), shape,
-                        &(situ_options){ .dtype = dtype, .device = { .kind = SITU_CPU } });
-}
-
-/* Sets what an iteration begins with: its number, the condition and what is carried; and whether there is one. */
-static situ_tensor *begin_iteration(situ__op_call *c, int64_t iteration) {
-  situ_tensor *carried[SITU__LIST_MAX];
-  int64_t cond = 1;
-  if (situ__arg_given(c, COND) && situ__arg_host_ints(c, COND, &cond, 1) != 1)
-    return situ_error() == SITU_OK ? situ__call_refuse(c, "has a condition without a value") : NULL;
-  const int count = situ__arg_tensors(c, CARRIED, carried);
-  value_of(c, &c->arg[COUNTER])->integer = iteration;
-  value_of(c, &c->arg[GUARD])->integer = cond && iteration < situ__arg_int(c, COUNT);
-  /* Each is held before the first is replaced: two may change places. */
-  situ_tensor *held[SITU__LIST_MAX] = { NULL };
-  bool fine = true;
-  for (int i = 0; i < count && fine; i++) fine = situ_set(&held[i], carried[i]);
-  for (int i = 0; i < count; i++) {
-    situ_tensor **slot = &c->value[c->node->out[i + 2]].tensor;
-    situ_drop(slot);
-    c->also[i + 1] = *slot = held[i];
-  }
-  if (!fine) return NULL;
-  const unsigned char byte = cond != 0;
-  c->also[0] = number(c, 1, SITU_BOOL, &byte);
-  return number(c, 0, SITU_I64, &iteration);
-}
-
-static situ_tensor *run_begin(situ__op_call *c) {
-  for (int32_t i = 0; i < c->arg[LISTS].count; i++) situ__value_free(value_of(c, &c->arg[LISTS].list[i]));
-  return begin_iteration(c, 0);
-}
-
-static situ_tensor *run_next(situ__op_call *c) {
-  situ_tensor *scanned[SITU__LIST_MAX];
-  const int count = situ__arg_tensors(c, SCANNED, scanned);
-  for (int i = 0; i < count; i++)
-    if (!situ__value_add(value_of(c, &c->arg[LISTS].list[i]), scanned[i])) return NULL;
-  return begin_iteration(c, situ__arg_int(c, COUNTER) + 1);
-}
-
-/* What the iterations gave, along a new dimension. */
-static situ_tensor *run_collected(situ__op_call *c) {
-  const situ__value_list *v = value_of(c, &c->arg[0])->collected;
-  const int axis = situ__arg_dim(c, 3), count = v ? (int)v->count : 0;
-  situ_shape shape = situ__arg_dims(c, 2);
-  if (count == 0) {
-    if (!situ__arg_given(c, 1)) return situ__call_refuse(c, "runs no iteration, and the file does not say its result");
-    const int at = axis < 0 ? axis + shape.ndim + 1 : axis;
-    if (at < 0 || at > shape.ndim || shape.ndim == SITU_MAX_DIMS)
-      return situ__call_refuse(c, "stacks along a dimension that its result does not have");
-    memmove(&shape.dim[at + 1], &shape.dim[at], (size_t)(shape.ndim++ - at) * sizeof *shape.dim);
-    shape.dim[at] = 0;
-    return situ_empty(shape, &(situ_options){ .dtype = situ__arg_dtype(c, 1),
-                                              .device = situ__call_options(c, situ__arg_dtype(c, 1)).device });
-  }
-  for (int i = 0; situ__arg_flag(c, 4) && i < count / 2; i++) {
-    situ_tensor *swapped = v->tensor[i];
-    v->tensor[i] = v->tensor[count - 1 - i];
-    v->tensor[count - 1 - i] = swapped;
-  }
-  return situ_stack(v->tensor, count, axis);
-}
-
-static const situ__op_row loop_count = { "Loop.count", "h? trip", .size = count_loop };
-static const situ__op_row scan_count = { "Scan.count", "T inputs, I axes, i most", .size = count_scan };
-static const situ__op_row element = { "Scan.element", "t input, i counter, i axis, b backwards", .run = run_element };
-static const situ__op_row begin = { "Loop.begin", PARAMETERS, .results = SITU__RESULTS_LIST, .run = run_begin };
-static const situ__op_row next = { "Loop.next", PARAMETERS, .results = SITU__RESULTS_LIST, .run = run_next };
-static const situ__op_row collected = { "Loop.collected", "t list, d? dtype, I? sizes, i axis, b backwards",
-                                        .run = run_collected };
-
-/* ---- while the file is read ---- */
+#include "program/graph/flow.h"
 
 typedef struct loop {
   situ__onnx *f;
@@ -198,7 +82,7 @@ static bool add_count(loop *l) {
   if (l->scan && !list_values(l, l->node->input + l->carried, l->elements, &inputs)) return false;
   if (!add_number(l, SITU__VALUE_INT, out)) return false;
   l->count = *out;
-  situ__program_node *n = situ__onnx_add_part(l->f, l->node, l->scan ? &scan_count : &loop_count, 3, &arg);
+  situ__program_node *n = situ__onnx_add_part(l->f, l->node, l->scan ? &situ__scan_count : &situ__loop_count, 3, &arg);
   if (!n) return false;
   n->out = out;
   if (!l->scan) return arg[0] = situ__onnx_value_arg(trip), true;
@@ -216,18 +100,18 @@ static situ__arg *add_turn(loop *l, const situ__op_row *row, int32_t cond, const
   situ__onnx *f = l->f;
   if (cond >= 0 && !f->about[cond].ready) return bad_loop(l, "whose condition is not computed before it"), NULL;
   if ((cond >= 0 && !situ__onnx_on_host(f, cond, &cond)) || !list_values(l, v, l->carried, &carried)) return NULL;
-  situ__program_node *n = situ__onnx_add_part(f, l->node, row, BOUNDS, &arg);
+  situ__program_node *n = situ__onnx_add_part(f, l->node, row, SITU__LOOP_ARGS, &arg);
   if (!n) return NULL;
-  n->loop = row == &begin ? 1 : -1;
+  n->loop = row == &situ__loop_begin ? 1 : -1;
   n->host = true;
   n->out = l->own;
   n->outs = l->carried + 2;
-  arg[COUNT] = number_arg(l, l->count);
-  arg[COND] = situ__onnx_value_arg(cond);
-  arg[CARRIED] = carried;
-  arg[SCANNED] = arg[LISTS] = (situ__arg){ .kind = SITU__ARG_LIST };
-  arg[COUNTER] = number_arg(l, l->counter);
-  arg[GUARD] = number_arg(l, l->guard);
+  arg[SITU__LOOP_COUNT] = number_arg(l, l->count);
+  arg[SITU__LOOP_COND] = situ__onnx_value_arg(cond);
+  arg[SITU__LOOP_CARRIED] = carried;
+  arg[SITU__LOOP_SCANNED] = arg[SITU__LOOP_LISTS] = (situ__arg){ .kind = SITU__ARG_LIST };
+  arg[SITU__LOOP_COUNTER] = number_arg(l, l->counter);
+  arg[SITU__LOOP_GUARD] = number_arg(l, l->guard);
   return arg;
 }
 
@@ -238,7 +122,7 @@ static bool add_element(loop *l, int32_t i, int32_t *value) {
   if (!out) return situ__onnx_no_memory();
   if (!situ__onnx_on_device(l->f, l->node->input[l->carried + i], &input) || !situ__onnx_add_value(l->f, "", out))
     return false;
-  situ__program_node *n = situ__onnx_add_part(l->f, l->node, &element, 4, &arg);
+  situ__program_node *n = situ__onnx_add_part(l->f, l->node, &situ__scan_element, 4, &arg);
   if (!n) return false;
   n->out = out;
   l->f->about[*out].ready = true;
@@ -274,7 +158,7 @@ static bool read_body(loop *l, int depth, situ__arg *start) {
   /* ONNX Runtime gives a body numbers with one dimension where it declares them so. */
   for (int k = 0; k < 2; k++)
     rank[k] = (situ__arg){ .kind = SITU__ARG_INT, .integer = !l->scan && l->body.rank[k] == 1 };
-  start[RANKS] = (situ__arg){ .kind = SITU__ARG_LIST, .count = 2, .list = rank };
+  start[SITU__LOOP_RANKS] = (situ__arg){ .kind = SITU__ARG_LIST, .count = 2, .list = rank };
   situ__arg scanned, *lists = l->lists = situ__arena_take(arena, (size_t)l->collects, sizeof *lists);
   if (!lists) return situ__onnx_no_memory();
   for (int32_t i = 0; i < l->collects; i++) {
@@ -283,11 +167,12 @@ static bool read_body(loop *l, int depth, situ__arg *start) {
     lists[i] = situ__onnx_value_arg(v);
   }
   if (!list_values(l, l->body.result + results + l->carried, l->collects, &scanned)) return false;
-  situ__arg *end = add_turn(l, &next, l->scan ? -1 : l->body.result[0], l->body.result + results);
+  situ__arg *end = add_turn(l, &situ__loop_next, l->scan ? -1 : l->body.result[0], l->body.result + results);
   if (!end) return false;
-  start[LISTS] = end[LISTS] = (situ__arg){ .kind = SITU__ARG_LIST, .count = l->collects, .list = lists };
-  end[SCANNED] = scanned;
-  end[RANKS] = start[RANKS];
+  start[SITU__LOOP_LISTS] = end[SITU__LOOP_LISTS] =
+      (situ__arg){ .kind = SITU__ARG_LIST, .count = l->collects, .list = lists };
+  end[SITU__LOOP_SCANNED] = scanned;
+  end[SITU__LOOP_RANKS] = start[SITU__LOOP_RANKS];
   f->guard = outer;
   return true;
 }
@@ -298,7 +183,7 @@ static bool add_result(loop *l, int32_t i) {
   const int32_t k = i - l->carried;
   situ__arg *arg;
   situ__program_node *n =
-      situ__onnx_add_part(f, l->node, k < 0 ? situ__onnx_row_of("Identity", f->opset) : &collected, 5, &arg);
+      situ__onnx_add_part(f, l->node, k < 0 ? situ__onnx_row_of("Identity", f->opset) : &situ__loop_collected, 5, &arg);
   if (!n) return false;
   n->out = &l->node->output[i];
   arg[0] = k < 0 ? situ__onnx_value_arg(l->own[i + 2]) : l->lists[k];
@@ -334,7 +219,7 @@ bool situ__onnx_add_loop(situ__onnx *f, const situ__onnx_node *node, const situ_
                          int depth) {
   loop l = { .f = f, .node = node, .list = list, .attributes = count, .scan = strcmp(node->op, "Scan") == 0 };
   if (!read_sizes(&l) || !add_count(&l) || !take_own(&l)) return false;
-  situ__arg *start = add_turn(&l, &begin, l.scan ? -1 : node->input[1], node->input + l.first);
+  situ__arg *start = add_turn(&l, &situ__loop_begin, l.scan ? -1 : node->input[1], node->input + l.first);
   if (!start || !read_body(&l, depth, start)) return false;
   for (int32_t i = 0; i < node->outputs; i++) {
     if (node->output[i] < 0) continue;

@@ -17,7 +17,7 @@ static const char op[] = "export_load";
 
 /* Opsets of ai.onnx whose operators the rows follow. Newer ones add operators and dtypes, and change none of these. */
 enum { OPSET_LEAST = 6, OPSET_MOST = 28 };
-enum { BUDGET = 16 << 20, ITERATIONS = 1000000 };
+enum { BUDGET = 16 << 20 };
 
 bool situ__onnx_bad(const situ__onnx *f, situ_status status, const char *fmt, ...) {
   char text[1024];
@@ -132,10 +132,7 @@ static void close_model(situ__onnx *f) {
 situ_nn_module *situ__onnx_load(const char *path, const situ_load_options *options) {
   situ__onnx f = { .path = path, .fd = -1 };
   if (options) f.options = *options;
-  f.program = situ__program_new(path);
-  if (f.program)
-    f.program->max_iterations =
-        f.options.max_iterations > 0 ? situ__min_i64(f.options.max_iterations, INT32_MAX) : ITERATIONS;
+  f.program = situ__program_new(path, f.options.max_iterations);
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   situ_nn_module *m = f.program && open_model(&f) ? read_module(&f) : NULL;

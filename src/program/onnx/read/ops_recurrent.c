@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "onnx.h"
+#include "situ/sys/op.h"
 
 typedef enum cell { RNN, GRU, LSTM } cell;
 
@@ -143,7 +144,6 @@ static bool arrange_weights(const layer *l, int64_t d, situ_tensor *out[WEIGHTS]
   if (l->bias) {
     out[BIAS] = reorder(l, situ_narrow(situ_select(l->bias, 0, d), 0, 0, rows));
     out[BIAS_BACK] = reorder(l, situ_narrow(situ_select(l->bias, 0, d), 0, rows, rows));
-    if (l->kind != GRU && l->plain) out[BIAS] = situ_add(out[BIAS], out[BIAS_BACK]);
   }
   return out[WEIGHT] && out[BACK] && (!l->bias || (out[BIAS] && out[BIAS_BACK]));
 }
@@ -153,6 +153,7 @@ static bool find_weights(const situ__op_call *c, const layer *l, int64_t d, situ
   situ_tensor **prepacked = c->prepacked ? c->prepacked + d * WEIGHTS : NULL;
   if (prepacked && c->is_prepacked) return memcpy(out, prepacked, WEIGHTS * sizeof *out), true;
   if (!arrange_weights(l, d, out)) return false;
+  if (l->bias && l->kind != GRU && l->plain && !(out[BIAS] = situ_add(out[BIAS], out[BIAS_BACK]))) return false;
   if (!prepacked) return true;
   for (int k = WEIGHT; k <= BACK; k++) out[k] = situ_transpose(situ_contiguous(situ_transpose(out[k], 0, 1)), 0, 1);
   for (int k = 0; k < WEIGHTS; k++)
@@ -181,6 +182,67 @@ static situ_tensor *run_direction(const situ__op_call *call, const layer *l, int
   else y = situ_rnn_layer(gates, back, *h, &options);
   *h = y ? situ_select(y, 0, reverse ? 0 : -1) : NULL;
   return y;
+}
+
+/* ---- situ_export ---- */
+
+/* torch has one call for both directions of a layer: input, states, and all parameters. */
+static bool layer_traced(const situ_call *c, situ_export_trace *t) {
+  const layer *l = c->params;
+  const int states = l->kind == LSTM ? 2 : 1, count = c->ins - 1 - states;
+  const bool biases = l->bias != NULL, both = l->directions == 2;
+  if (l->kind == LSTM)
+    return situ_export_call(t, "lstm.input", "tTTbinbbb", c->in[0], c->in + 1, 2, c->in + 3, count, biases, INT64_C(1),
+                            0.0, false, both, false);
+  const char *target = l->kind == GRU ? "gru.input" : l->act[0][0] == situ_relu ? "rnn_relu.input" : "rnn_tanh.input";
+  return situ_export_call(t, target, "ttTbinbbb", c->in[0], c->in[1], c->in + 2, count, biases, INT64_C(1), 0.0, false,
+                          both, false);
+}
+
+static bool is_traced(void) {
+  situ_export_trace *t = situ_export_pause();
+  if (t) situ_export_resume(t, NULL);
+  return t != NULL;
+}
+
+/* The states that the call gives, or zeros. */
+static situ_tensor *states_of(const layer *l, situ_tensor *given, situ_tensor *x) {
+  const situ_options o = { .dtype = situ_dtype_of(x), .device = situ_device_of(x) };
+  return given ? given : situ_zeros(SITU_SHAPE(l->directions, situ_size(x, 1), l->hidden), &o);
+}
+
+/* All directions as that call: the states [L, directions, N, hidden]. */
+static situ_tensor *run_traced(const situ__op_call *call, const layer *l, situ_tensor *x, situ_tensor **h,
+                               situ_tensor **c) {
+  static const situ_op op = { .name = "onnx_recur", .traced = layer_traced };
+  const int states = l->kind == LSTM ? 2 : 1, each = l->bias ? WEIGHTS : BIAS;
+  const bool reverse = *situ__arg_text(call, DIRECTION) == 'r';
+  situ_tensor *in[3 + 2 * WEIGHTS] = { NULL }, *all[WEIGHTS] = { NULL }, *y[2], *last[2][2];
+  in[0] = reverse ? situ_flip(x, SITU_DIMS(0)) : x;
+  in[1] = states_of(l, l->h, x);
+  if (l->kind == LSTM) in[2] = states_of(l, l->c, x);
+  for (int64_t d = 0; d < l->directions; d++) {
+    if (!arrange_weights(l, d, all)) return NULL;
+    for (int k = 0; k < each; k++) in[1 + states + d * each + k] = all[k];
+  }
+  situ_export_trace *trace = situ_export_pause();
+  bool fine = true;
+  for (int64_t d = 0; d < l->directions && fine; d++)
+    fine = (y[d] = run_direction(call, l, d, x, &last[0][d], &last[1][d])) != NULL;
+  situ_call written = {
+    .op = &op, .ins = 1 + states + (int)l->directions * each, .outs = 1 + states, .in = in, .params = l
+  };
+  if (fine) {
+    written.out[0] = situ_cat(y, (int)l->directions, -1);
+    for (int k = 0; k < states; k++) written.out[k + 1] = situ_stack(last[k], (int)l->directions, 0);
+  }
+  situ_export_resume(trace, fine && written.out[states] ? &written : NULL);
+  if (!fine || !written.out[0]) return NULL;
+  *h = written.out[1];
+  *c = written.out[2];
+  situ_tensor *out = reverse ? situ_flip(written.out[0], SITU_DIMS(0)) : written.out[0];
+  const situ_shape apart = SITU_SHAPE(l->steps, situ_size(x, 1), l->directions, l->hidden);
+  return situ_transpose(situ_reshape(out, apart), 1, 2);
 }
 
 static bool choose_activations(situ__op_call *c, layer *l) {
@@ -232,6 +294,12 @@ static situ_tensor *run_layer(situ__op_call *c, layer *l) {
   l->plain = l->plain && !l->scale[0] && !l->peepholes && !l->lengths && l->clip == 0;
   if (!choose_activations(c, l)) return NULL;
   if (!l->plain && l->steps > SITU__LIST_MAX) return situ__call_refuse(c, "has more than 1024 steps");
+  if (l->plain && is_traced()) {
+    situ_tensor *all = run_traced(c, l, x, &h[0], &cell_state[0]);
+    if (all && wants(c, 1)) c->also[0] = batch_first ? situ_transpose(h[0], 0, 1) : h[0];
+    if (all && wants(c, 2)) c->also[1] = batch_first ? situ_transpose(cell_state[0], 0, 1) : cell_state[0];
+    return all && batch_first ? situ_permute(all, SITU_DIMS(2, 0, 1, 3)) : all;
+  }
   for (int64_t d = 0; d < l->directions; d++)
     if (!(y[d] = run_direction(c, l, d, x, &h[d], &cell_state[d]))) return NULL;
   situ_tensor *all = situ_stack(y, (int)l->directions, batch_first ? 2 : 1);

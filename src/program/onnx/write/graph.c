@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "program/graph/flow.h"
 #include "program/graph/module.h"
 #include "write.h"
 
@@ -111,7 +112,7 @@ static const char *write_call(situ__onnx_writer *w, const situ__onnx_form *form)
 }
 
 /* What could not be written has a name, too, so that the calls that read it are looked at. */
-static void keep_result(situ__onnx_writer *w, int32_t v, const char *name) {
+void situ__onnx_keep_result(situ__onnx_writer *w, int32_t v, const char *name) {
   if (v < 0) return;
   if (!name && w->lacks.count) name = "lacking";
   w->name[v] = name;
@@ -167,7 +168,7 @@ static const char *write_constant(situ__onnx_writer *w) {
 static void write_node(situ__onnx_writer *w) {
   const situ__program_node *n = w->node;
   if (n->counts && !situ__call_trains(&w->call)) { /* as situ__program_run_node skips it */
-    keep_result(w, n->out[0], situ__onnx_arg(w, 0));
+    situ__onnx_keep_result(w, n->out[0], situ__onnx_arg(w, 0));
     return;
   }
   const situ__onnx_form *form = find_form(n->row->target);
@@ -180,7 +181,7 @@ static void write_node(situ__onnx_writer *w) {
   else y = writes && form != find_exactly(n->row->target) ? write_in_place(w, form) : write_call(w, form);
   if (y && writes && y != self && !situ__onnx_overwrite(w, (int32_t)n->arg[0].integer, y)) y = NULL;
   if (!y && !w->failed && w->lacks.count == before) situ__onnx_lacks(w, "with these arguments has no form in ONNX");
-  for (int32_t i = 0; i < n->outs; i++) keep_result(w, n->out[i], i ? w->result[i - 1] : y);
+  for (int32_t i = 0; i < n->outs; i++) situ__onnx_keep_result(w, n->out[i], i ? w->result[i - 1] : y);
 }
 
 /* ---- nodes that the results need ---- */
@@ -263,14 +264,14 @@ const char *situ__onnx_write_view(situ__onnx_writer *w, int32_t v, int32_t base,
   return y;
 }
 
-bool situ__onnx_write_nodes(situ__onnx_writer *w) {
-  const situ__program *p = w->program;
-  const bool *needed = find_needed(w);
-  for (int32_t i = 0; needed && i < p->nodes && !w->failed; i++) {
-    const situ__program_node *n = &p->node[i];
-    if (!needed[i] || n->row->results == SITU__RESULTS_NONE || n->outs < 1) continue;
-    if (!begin_node(w, n)) return false;
-    if (n->row->size) {
+void situ__onnx_write_range(situ__onnx_writer *w, int32_t first, int32_t end) {
+  for (int32_t i = first; i < end && !w->failed; i++) {
+    const situ__program_node *n = &w->program->node[i];
+    if (!w->needed[i] || n->row->results == SITU__RESULTS_NONE || n->outs < 1) continue;
+    if (!begin_node(w, n)) return;
+    if (n->row == &situ__flow_then) {
+      i = situ__onnx_write_if(w, i) - 1;
+    } else if (n->row->size) {
       if (n->out[0] >= 0 && w->gives->varies) w->name[n->out[0]] = write_size(w);
     } else if (w->gives) {
       write_node(w);
@@ -278,5 +279,10 @@ bool situ__onnx_write_nodes(situ__onnx_writer *w) {
       situ__onnx_lacks(w, "has a first result that is not used");
     }
   }
+}
+
+bool situ__onnx_write_nodes(situ__onnx_writer *w) {
+  w->needed = find_needed(w);
+  if (w->needed) situ__onnx_write_range(w, 0, w->program->nodes);
   return !w->failed && w->lacks.count == 0;
 }

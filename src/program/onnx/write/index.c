@@ -126,15 +126,23 @@ static const char *write_scatter_add(situ__onnx_writer *w) {
   return scatter(w, index_at(w, 2), situ__onnx_arg_as(w, 3, w->gives->dtype), "add");
 }
 /* One number for each slice: repeated along the others. */
-static const char *write_index_add(situ__onnx_writer *w) {
-  const double alpha = situ__arg_number(&w->call, 4);
+static const char *scatter_slices(situ__onnx_writer *w, const char *source, const char *reduction) {
   const int rank = rank_of(w);
   situ_shape along = { .ndim = rank };
   for (int d = 0; d < rank; d++) along.dim[d] = d == dim_at(w, 1) ? -1 : 1;
-  const char *source = situ__onnx_arg_as(w, 3, w->gives->dtype),
-             *index = situ__onnx_reshape_to(w, index_at(w, 2), along);
+  const char *index = situ__onnx_reshape_to(w, index_at(w, 2), along);
+  if (!index || !source) return NULL;
+  return scatter(w, situ__onnx_put2(w, "Expand", index, situ__onnx_put1(w, "Shape", source)), source, reduction);
+}
+static const char *write_index_add(situ__onnx_writer *w) {
+  const double alpha = situ__arg_number(&w->call, 4);
+  const char *source = situ__onnx_arg_as(w, 3, w->gives->dtype);
   if (alpha != 1) source = situ__onnx_put2(w, "Mul", source, situ__onnx_scalar(w, alpha, w->gives->dtype));
-  return scatter(w, situ__onnx_put2(w, "Expand", index, situ__onnx_put1(w, "Shape", source)), source, "add");
+  return scatter_slices(w, source, "add");
+}
+static const char *write_index_copy(situ__onnx_writer *w) {
+  if (!rank_of(w)) return NULL;
+  return scatter_slices(w, situ__onnx_arg_as(w, 3, w->gives->dtype), "none");
 }
 /* Operands are broadcast to each other. */
 static const char *write_masked_select(situ__onnx_writer *w) {
@@ -186,6 +194,7 @@ static const situ__onnx_form forms[] = {
   { "scatter.value", .write = write_scatter_value },
   { "scatter_add.default", .write = write_scatter_add },
   { "index_add.default", .write = write_index_add },
+  { "index_copy.default", .write = write_index_copy },
   { "masked_select.default", .write = write_masked_select },
   { "nonzero.default", .write = write_nonzero },
   { "index_fill.int_Scalar", .write = write_index_fill },

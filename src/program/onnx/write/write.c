@@ -96,7 +96,8 @@ static void put_size(situ__onnx_writer *w, situ__protobuf_writer *shape, const c
   situ__protobuf_free(&dim);
 }
 
-static void put_value(situ__onnx_writer *w, situ__protobuf_writer *graph, uint32_t field, const char *name, int32_t v) {
+void situ__onnx_put_value(situ__onnx_writer *w, situ__protobuf_writer *graph, uint32_t field, const char *name,
+                          int32_t v) {
   const situ__inferred *about = &w->about[v];
   situ__protobuf_writer shape = { 0 }, tensor = { 0 }, type = { 0 }, value = { 0 };
   for (int d = 0; d < about->size.ndim; d++) put_size(w, &shape, name, about, d);
@@ -128,7 +129,7 @@ static bool put_output(situ__onnx_writer *w, situ__protobuf_writer *graph, const
   situ__protobuf_put_text(&node, 4, "Identity");
   situ__protobuf_put_message(&w->nodes, 1, &node);
   situ__protobuf_free(&node);
-  put_value(w, graph, GRAPH_OUTPUT, name, v);
+  situ__onnx_put_value(w, graph, GRAPH_OUTPUT, name, v);
   return true;
 }
 
@@ -158,7 +159,7 @@ static bool put_written(situ__onnx_writer *w, situ__protobuf_writer *graph) {
     for (int32_t k = 0; k < p->writes; k++)
       if (p->write[k].to == from.integer) from.integer = p->write[k].from;
     w->used[p->part[i].value] = true;
-    put_value(w, graph, GRAPH_INPUT, w->weight[i], p->part[i].value);
+    situ__onnx_put_value(w, graph, GRAPH_INPUT, w->weight[i], p->part[i].value);
     (void)snprintf(stem, sizeof stem, "%.150s.next", p->part[i].path);
     if (!put_output(w, graph, stem, &from)) return false;
   }
@@ -367,7 +368,7 @@ static bool put_graph(situ__onnx_writer *w, situ__protobuf_writer *graph) {
   if (!situ__onnx_find_memory(w) || !name_values(w) || !situ__onnx_write_nodes(w)) return false;
   put_head(w);
   situ__protobuf_put_text(graph, GRAPH_NAME, w->module->type->name);
-  for (int32_t i = 0; i < p->inputs; i++) put_value(w, graph, GRAPH_INPUT, w->input[i], p->input[i].value);
+  for (int32_t i = 0; i < p->inputs; i++) situ__onnx_put_value(w, graph, GRAPH_INPUT, w->input[i], p->input[i].value);
   return put_outputs(w, graph) && put_written(w, graph) && list_weights(w);
 }
 

@@ -37,6 +37,7 @@ typedef struct situ__onnx_writer {
   const char **input;    /* the name of each input */
   bool *written;         /* whether a call writes to each part */
   bool *used;            /* whether a node reads it */
+  const bool *needed;    /* whether a result needs each node */
   int32_t *memory;       /* of each value: its place in the list */
   int32_t *maker;        /* of each value: the node that gives it; -1: none */
   const char **place;    /* of each value, once they were needed: the places of its elements in its memory (memory.c) */
@@ -148,8 +149,17 @@ bool situ__onnx_overwrite(situ__onnx_writer *w, int32_t v, const char *name);
 
 /* Writes the call that gives v, a view of `base`, of the tensor `of` of a dtype instead; NULL after an error. */
 const char *situ__onnx_write_view(situ__onnx_writer *w, int32_t v, int32_t base, const char *of, situ_dtype dtype);
+/* Writes the needed ones of the nodes from `first` to `end`. */
+void situ__onnx_write_range(situ__onnx_writer *w, int32_t first, int32_t end);
+/* Writes the branches that node `at` begins as If. Returns the node after them (branches.c). */
+int32_t situ__onnx_write_if(situ__onnx_writer *w, int32_t at);
+void situ__onnx_keep_result(situ__onnx_writer *w, int32_t v, const char *name);
 /* Writes all nodes. Returns false after an error, or with w->lacks. */
 bool situ__onnx_write_nodes(situ__onnx_writer *w);
+
+/* The field of a value's name, dtype and sizes (write.c). */
+void situ__onnx_put_value(situ__onnx_writer *w, situ__protobuf_writer *graph, uint32_t field, const char *name,
+                          int32_t v);
 
 /* ---- weights (write.c), and models that were read from ONNX (again.c) ---- */
 
