@@ -7,7 +7,8 @@
 #include "pt2.h"
 #include "program/graph/flow.h"
 
-enum { DEPTH = 16, MOST = 2048 };
+enum { DEPTH = 16, MOST = 4096 };
+enum { LOOP_MOST = SITU__LIST_MAX - 2 }; /* beside what is carried a turn of a loop has two results */
 
 typedef struct block {
   situ__pt2 *f;
@@ -162,8 +163,7 @@ static bool read_cond(block *b, values *in, values *out) {
   const int32_t outer = b->f->guard;
   int32_t guard[2], y;
   int given[2];
-  situ__arg *arg, *results = situ__arena_take(&b->f->program->arena, 2 * MOST, sizeof *results);
-  if (!results) return situ__pt2_no_memory();
+  situ__arg *arg, *results[2];
   if (b->graphs < 2 || b->lists != 1 || b->first.kind != SITU__ARG_VALUE)
     return bad(b, "without a condition, two branches and their arguments");
   if (!append(b, in, b->list[0].list, b->list[0].count)) return false;
@@ -175,11 +175,13 @@ static bool read_cond(block *b, values *in, values *out) {
     if (!read_graph(b, b->graph[side], in, out)) return false;
     b->f->guard = outer;
     given[side] = out->count;
-    memcpy(results + side * MOST, out->arg, (size_t)out->count * sizeof *results);
+    results[side] = situ__arena_take(&b->f->program->arena, (size_t)out->count, sizeof **results);
+    if (!results[side]) return situ__pt2_no_memory();
+    memcpy(results[side], out->arg, (size_t)out->count * sizeof **results);
   }
   for (int i = 0; result_name(b, i); i++) {
-    const situ__arg *side[2] = { &results[i], &results[MOST + i] };
     if (i >= given[0] || i >= given[1]) return situ__pt2_bad(b->f, SITU_E_FORMAT, "has a block of too few results");
+    const situ__arg *side[2] = { &results[0][i], &results[1][i] };
     if (side[0]->of != SITU__VALUE_TENSOR || side[1]->of != SITU__VALUE_TENSOR)
       return situ__pt2_bad(b->f, SITU_E_UNSUPPORTED, "has a %s that gives a number", b->target);
     if (!add_value(b, SITU__VALUE_TENSOR, &y) || !add_node(b, &situ__flow_either, 3, &arg, &y, 1)) return false;
@@ -196,14 +198,14 @@ static bool read_cond(block *b, values *in, values *out) {
 typedef struct loop {
   const block *b;
   situ__arg count, counter, guard, lists;
-  int32_t own[MOST + 2]; /* of an iteration: its number, the condition, what is carried */
+  int32_t own[LOOP_MOST + 2]; /* of an iteration: its number, the condition, what is carried */
   int carried;
 } loop;
 
 static bool begin_loop(loop *l, const block *b, const situ__arg *carried) {
   int32_t counter, guard;
   *l = (loop){ .b = b, .carried = carried->count, .lists = { .kind = SITU__ARG_LIST } };
-  if (carried->count > MOST) return bad(b, "of too many values");
+  if (carried->count > LOOP_MOST) return bad(b, "of too many values");
   if (!add_value(b, SITU__VALUE_INT, &counter) || !add_value(b, SITU__VALUE_BOOL, &guard)) return false;
   for (int i = 0; i < l->carried + 2; i++)
     if (!add_value(b, SITU__VALUE_TENSOR, &l->own[i])) return false;
@@ -334,6 +336,7 @@ static bool read_scan(block *b, values *in, values *out) {
   const situ__arg *carried = maps ? &nothing : &b->list[0], *scanned = &b->list[lists - 2], *more = &b->list[lists - 1];
   const int32_t outer = b->f->guard;
   const situ__arg none = { .kind = SITU__ARG_NONE };
+  if (scanned->count > LOOP_MOST) return bad(b, "of too many values");
   if (!append(b, in, carried->list, carried->count) || !append(b, in, scanned->list, scanned->count) ||
       !are_tensors(b, in, carried->count + 1) || !begin_loop(&l, b, carried) || !count_elements(&l, scanned))
     return false;
@@ -341,8 +344,10 @@ static bool read_scan(block *b, values *in, values *out) {
   if (!add_turn(&l, true, none, carried->list, &nothing)) return false;
   b->f->guard = (int32_t)l.guard.integer + 1;
   if (!append_own(&l, in) || !append_elements(&l, scanned, in) || !append(b, in, more->list, more->count) ||
-      !read_graph(b, b->graph[0], in, out) || !are_tensors(b, out, l.carried) || !add_lists(&l, out->count - l.carried))
+      !read_graph(b, b->graph[0], in, out) || !are_tensors(b, out, l.carried))
     return false;
+  if (out->count > LOOP_MOST) return bad(b, "of too many values");
+  if (!add_lists(&l, out->count - l.carried)) return false;
   const situ__arg given = { .kind = SITU__ARG_LIST, .count = l.lists.count };
   situ__arg *ys = situ__arena_take(&b->f->program->arena, (size_t)given.count, sizeof *ys), collects = given;
   if (!ys) return situ__pt2_no_memory();
