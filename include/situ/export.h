@@ -28,9 +28,9 @@ SITU_BEGIN
     a dict by their names. Sizes, and what is computed from sizes and constants only, stay on the host; what depends on
     constants only is computed now. External data is read from files in the model's own directory or below it, through
     no symbolic link. An If on a value runs one branch, a Loop or Scan its body again and again, up to
-    options->max_iterations; a dry run, which has no values, ends there. Operators that this library lacks are
-    SITU_E_UNSUPPORTED, with a list of their nodes. What the file declares of a node's result (value_info, outputs)
-    is compared with what is computed: another dtype, rank or fixed size is SITU_E_FORMAT. */
+    options->max_iterations; a dry run, which has no values, takes both branches, and ends at a loop. Operators that
+    this library lacks are SITU_E_UNSUPPORTED, with a list of their nodes. What the file declares of a node's result
+    (value_info, outputs) is compared with what is computed: another dtype, rank or fixed size is SITU_E_FORMAT. */
 SITU_API situ_nn_module *situ_export_load(const char *path, const situ_load_options *options);
 
 /** torch.export.export: makes a program of a module by one call of it without values: nothing is computed, moved or
