@@ -89,6 +89,16 @@ void situ__wrote_part(const situ_view_desc *v) {
   situ__mutex_unlock(&lock);
 }
 
+void situ__begin_part(const situ_view_desc *v) {
+  situ__wrote_part(&(situ_view_desc){ .storage = v->storage, .dtype = v->dtype });
+}
+
+void situ__mark_part(const situ_view_desc *v) {
+  situ__mutex_lock(&lock);
+  if (v->storage->written) (void)visit_view(v->storage->written, v, true);
+  situ__mutex_unlock(&lock);
+}
+
 void situ__wrote_bytes(situ_storage *storage, size_t at, size_t bytes) {
   situ__wrote_part(&(situ_view_desc){ .storage = storage,
                                       .offset = (int64_t)at,

@@ -365,12 +365,12 @@ static bool run_steps(situ_call *c) {
   }
   recorded r;
   if (!prepare_nodes(c, wanted, &r)) return false;
-  const bool part = c->in_place && situ__writes_part(&c->in[0]->view);
+  const situ__partly part = c->in_place ? situ__part_begin(&c->in[0]->view) : SITU__NO_PART;
   if (samples ? c->in_place && !situ__dispatch_up.run_samples(c) : !run_forward(c, wanted)) {
     cancel_nodes(&r);
     return false;
   }
-  if (part) situ__wrote_part(&c->in[0]->view);
+  if (part) situ__part_end(&c->in[0]->view, part);
   if (!attach_nodes(c, &r)) return false;
   if (asks == SITU__TAPE_FIRST_ORDER && !(op->flags & SITU_OP_NO_GRAD)) mark_results(c);
   return true;

@@ -1,6 +1,8 @@
 /* Tensors of which a part holds values. */
 /* test-devices: cpu sim:0 opencl:0 */
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "situ/place.h"
@@ -104,12 +106,41 @@ static void parts_go_along(void **state) {
   expect_exact(t, SITU_SHAPE(4), 7, 7, 8, 8);
 }
 
+enum { THREADS = 4, LINES = 64 };
+static situ_tensor *shared;
+
+static void *fill_lines(void *first) {
+  situ_scope s;
+  situ_scope_begin(&s);
+  for (int64_t i = (int64_t)(intptr_t)first; i < LINES; i += THREADS)
+    if (!situ_fill_(situ_select(shared, 0, i), (double)i)) abort();
+  SITU_IGNORE(situ_scope_end(&s));
+  return NULL;
+}
+
+/* None of the parts is forgotten. */
+static void threads_write_parts_at_once(void **state) {
+  (void)state;
+  for (int round = 0; round < (test_is_slow() ? 10 : 300); round++) {
+    shared = situ_empty(SITU_SHAPE(LINES, 8), there());
+    pthread_t thread[THREADS];
+    for (int i = 0; i < THREADS; i++)
+      assert_int_equal(pthread_create(&thread[i], NULL, fill_lines, (void *)(intptr_t)i), 0);
+    for (int i = 0; i < THREADS; i++) pthread_join(thread[i], NULL);
+    if (!situ_has_values(shared)) fail_msg("round %d", round);
+  }
+  expect_exact(situ_select(shared, 1, 7), SITU_SHAPE(LINES), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
+               17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42,
+               43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     TEST(the_first_element_without_a_value_is_named),
     TEST(parts_of_any_strides_are_known),
     TEST(gaps_of_large_tensors_are_found),
     TEST(parts_go_along),
+    TEST(threads_write_parts_at_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

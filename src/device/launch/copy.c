@@ -46,9 +46,12 @@ static bool is_guarded(void) {
 }
 
 static void count_write(situ_storage *to, size_t at, size_t bytes) {
-  const bool part = bytes != to->bytes && !situ__is_filled(to);
-  situ__storage_wrote(to);
-  if (part) situ__wrote_bytes(to, at, bytes);
+  if (bytes == to->bytes || situ__is_filled(to)) {
+    situ__storage_wrote(to);
+    return;
+  }
+  (void)__atomic_fetch_add(&to->version, 1, __ATOMIC_RELAXED);
+  situ__wrote_bytes(to, at, bytes);
 }
 
 situ_status situ__record_copy(const char *op, situ_device from, situ_device to, size_t bytes, situ_storage *about,
