@@ -59,7 +59,7 @@ typedef struct situ__cuda_device {
   bool adopted;         /* the stream is the only one, and the program's */
   bool opened;          /* or situ's own, of situ_device_open_queue */
   situ_foreign program; /* its allocator, if it has one */
-  int depth, before;    /* of an adopted device: entries of the thread that has it, whose current device was `before` */
+  int depth, before;    /* entries of the thread that has it, whose current device was `before` */
   cudaStream_t stream;  /* all kernels and all small copies, in the order of the calls */
   cudaMemPool_t pool;   /* NULL: uses cudaMalloc */
   cudaEvent_t here;     /* recorded for other devices to wait for */
@@ -93,8 +93,8 @@ int situ__cuda_ordinals(void);
 void situ__cuda_grow(int count);
 /* Sets the properties of a device; does not initialise it. */
 cudaError_t situ__cuda_query(situ__cuda_device *device, int ordinal);
-/* Opens and locks the device and makes it current in this thread. Returns NULL after recording an error, with its
-   status in *status. */
+/* Opens and locks the device and makes it current in this thread, until situ__cuda_leave. Returns NULL after recording
+   an error, with its status in *status. */
 situ__cuda_device *situ__cuda_enter(int index, const char *op, situ_status *status);
 /* The device that this thread has entered and not left. */
 situ__cuda_device *situ__cuda_entered(int index);

@@ -149,9 +149,9 @@ static cudaError_t make_pool(situ__cuda_device *d) {
   return situ__cuda.MemPoolSetAttribute(d->pool, cudaMemPoolAttrReleaseThreshold, &all);
 }
 
-/* A device of the program leaves the thread's current device as it found it: enter_current and leave_current pair. */
+/* The thread's current device is left as it was found: enter_current and leave_current pair. */
 static cudaError_t enter_current(situ__cuda_device *d) {
-  if (d->adopted && d->depth++ == 0 && situ__cuda.GetDevice(&d->before) != cudaSuccess) d->before = d->ordinal;
+  if (d->depth++ == 0 && situ__cuda.GetDevice(&d->before) != cudaSuccess) d->before = d->ordinal;
   return situ__cuda.SetDevice(d->ordinal);
 }
 

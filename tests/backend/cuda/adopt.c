@@ -189,6 +189,32 @@ static void copies_wait_for_nothing(void **state) {
   assert_int_equal(situ_scope_end(&scope), SITU_OK);
 }
 
+/* Of situ's own devices and of the program's: kernels run on the device of their operands, and the thread's current device
+   is what it was. */
+/* placement: I9 */
+static void the_current_device_stays(void **state) {
+  (void)state;
+  adopt();
+  assert_int_equal(cudaSetDevice(1), cudaSuccess);
+  const situ_device devices[] = { situ_dev("cuda:0"), device };
+  for (int k = 0; k < 2; k++) {
+    situ_scope scope;
+    int now = -1;
+    situ_scope_begin(&scope);
+    situ_tensor *y = situ_add_scalar(situ_full(SITU_SHAPE(2), 1, &(situ_options){ .device = devices[k] }), 1);
+    assert_true(y && situ_device_equal(situ_device_of(y), devices[k]));
+    assert_int_equal(situ_synchronize(devices[k]), SITU_OK);
+    assert_int_equal(cudaGetDevice(&now), cudaSuccess);
+    assert_int_equal(now, 1);
+    expect_exact(y, SITU_SHAPE(2), 2, 2);
+    assert_int_equal(situ_scope_end(&scope), SITU_OK);
+    assert_int_equal(cudaGetDevice(&now), cudaSuccess);
+    assert_int_equal(now, 1);
+  }
+  assert_int_equal(cudaSetDevice(0), cudaSuccess);
+  abandon();
+}
+
 /* ---- memory ----------------------------------------------------------------------------------- */
 
 static void memory_of_another_device_is_refused(void **state) {
@@ -530,6 +556,9 @@ int main(void) {
     TEST(reads_wait_for_the_programs_work),
     TEST(copies_between_streams_stay_on_the_device),
     TEST(copies_wait_for_nothing),
+}
+
+    TEST(the_current_device_stays),
     TEST(memory_of_another_device_is_refused),
     TEST(pinned_memory_is_used_in_place),
     TEST(tensors_come_in_by_dlpack),
