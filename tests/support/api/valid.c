@@ -375,8 +375,7 @@ static void fill_struct(api_world *w, const api_struct *s, void *at) {
 
 static const char *text(api_world *w, const char *name) {
   if (strcmp(name, "path") == 0 && strstr(api_name(w), "get_submodule")) return "a";
-  if (strcmp(name, "path") == 0 && strstr(api_name(w), "get_tensor")) return "weight";
-  if (strcmp(name, "path") == 0) return path(w);
+  if (strcmp(name, "path") == 0) return strstr(api_name(w), "get_tensor") ? "weight" : path(w);
   if (strcmp(name, "directory") == 0) return directory(w);
   if (api_is(api_name(w), "device_parse dev place_device device_count device_status")) return "cpu";
   if (strcmp(name, "root") == 0) return api_image_root();
