@@ -7,7 +7,7 @@ set(device_directories ops nn golden autograd bad_input)            # on all dev
 set(twin_directories golden autograd nn ops optim func program)     # sim:0 computes by cpu's kernels, which a sanitizer sees once
 set(listed_directories golden ops)                                  # on the cuda:0 of support/listed too
 set(optimised_folders backend/verbs backend/sim)              # plain loops over much
-set(compiled_as_used device backend/cuda backend/opencl)      # OpenCL kernels as users have them (support/test.h)
+set(compiled_as_used device device/graph backend/cuda backend/opencl)      # OpenCL kernels as users have them (support/test.h)
 
 set(all_devices cpu sim:0)
 if(SITU_HAVE_OPENCL)

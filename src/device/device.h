@@ -275,7 +275,13 @@ bool situ__own_code(const void *address);
 /* Returns true once for each address, so that each warning appears once. */
 bool situ__is_new(const void *about) SITU_COLD;
 /* What a line of the program is warned of, once for each. */
-typedef enum situ__warning { SITU__WARN_COPY, SITU__WARN_LAPACK, SITU__WARN_SIZES, SITU__WARN_GUARD, SITU__WARN_CAST } situ__warning;
+typedef enum situ__warning {
+  SITU__WARN_COPY,
+  SITU__WARN_LAPACK,
+  SITU__WARN_SIZES,
+  SITU__WARN_GUARD,
+  SITU__WARN_CAST
+} situ__warning;
 /* Returns true once per line of the program; per op where the line is unknown. */
 bool situ__is_new_here(situ__warning kind, const void *op) SITU_COLD;
 /* Writes "train.c:12 in step" of the call at this address; returns false where no line table has it, or libdw is not

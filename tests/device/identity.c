@@ -156,7 +156,9 @@ static void its_memory_is_one(void **state) {
   situ_place_layout layout;
   situ_setting before;
   expect_ok(situ_nn_to_map(m, "0=sim:0, 1=sim:1"));
-  situ_policy_begin(&before, (situ_policy){ .host_to_device = SITU_POLICY_COPY, .device_to_host = SITU_POLICY_COPY, .device_to_device = SITU_POLICY_COPY });
+  situ_policy_begin(&before, (situ_policy){ .host_to_device = SITU_POLICY_COPY,
+                                            .device_to_host = SITU_POLICY_COPY,
+                                            .device_to_device = SITU_POLICY_COPY });
   for (int same = 0; same < 2; same++) {
     situ_place_report r;
     char text[1024];

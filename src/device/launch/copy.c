@@ -187,7 +187,8 @@ situ_status situ__copy_storage_later(const char *op, situ_storage *to, situ_stor
   const situ_backend *target = situ__backend(to->device), *source = situ__backend(from->device);
   const bool sends = source->host_memory && target->send, fetches = target->host_memory && source->fetch,
              crosses = source == target && target->send_peer;
-  if (situ__is_dry() || situ__is_profiled() || situ__verifies() || is_guarded() || !bytes || !(sends || fetches || crosses))
+  if (situ__is_dry() || situ__is_profiled() || situ__verifies() || is_guarded() || !bytes ||
+      !(sends || fetches || crosses))
     return situ__copy_storage_of(op, to, 0, from, from_at, bytes, why, about, at);
   situ_status status = check_target(op, to, 0, bytes);
   if (status == SITU_OK) status = situ__check_range(op, from, from_at, bytes);

@@ -20,8 +20,7 @@ static const char *reason_of(const situ__transfer *t) {
   static const char *const text[] = {
     [SITU__COPY_USER] = "asked for",    [SITU__COPY_READ] = "read",     [SITU__COPY_MOVE] = "move",
     [SITU__COPY_INTERNAL] = "internal", [SITU__COPY_POLICY] = "policy", [SITU__COPY_OFFLOAD] = "offload",
-    [SITU__COPY_IMAGE] = "image",       [SITU__COPY_INPUT] = "input",
-    [SITU__COPY_FALLBACK] = "fallback"
+    [SITU__COPY_IMAGE] = "image",       [SITU__COPY_INPUT] = "input",   [SITU__COPY_FALLBACK] = "fallback"
   };
   return text[t->reason];
 }

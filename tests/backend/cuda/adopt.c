@@ -570,5 +570,5 @@ int main(void) {
     TEST(lost_devices_are_given_back),
     TEST(wrong_indices_are_reported_late),
   };
-  return cmocka_run_group_tests(tests, open_program, close_program);
+return cmocka_run_group_tests(tests, open_program, close_program);
 }

@@ -18,7 +18,9 @@ static int end(void **state) {
 }
 
 static void begin_copying(situ_setting *before) {
-  situ_policy_begin(before, (situ_policy){ .host_to_device = SITU_POLICY_COPY, .device_to_host = SITU_POLICY_COPY, .device_to_device = SITU_POLICY_COPY });
+  situ_policy_begin(before, (situ_policy){ .host_to_device = SITU_POLICY_COPY,
+                                           .device_to_host = SITU_POLICY_COPY,
+                                           .device_to_device = SITU_POLICY_COPY });
 }
 
 static situ_tree *input(int64_t rows, int64_t columns, situ_device device) {

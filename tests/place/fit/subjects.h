@@ -15,7 +15,9 @@ static uint64_t upto(uint64_t most) { return (uint64_t)((double)(most + 1) * ran
 static situ_device sim(int index) { return (situ_device){ SITU_SIM, (uint16_t)index }; }
 
 static void begin_copying(situ_setting *before) {
-  situ_policy_begin(before, (situ_policy){ .host_to_device = SITU_POLICY_COPY, .device_to_host = SITU_POLICY_COPY, .device_to_device = SITU_POLICY_COPY });
+  situ_policy_begin(before, (situ_policy){ .host_to_device = SITU_POLICY_COPY,
+                                           .device_to_host = SITU_POLICY_COPY,
+                                           .device_to_device = SITU_POLICY_COPY });
 }
 
 /* A model on the host, its input on sim:0, and how it is run. */

@@ -1,5 +1,5 @@
 /* Gradients of a captured backward: what a replay adds to, what is refused because a replay could not repeat it, and
-   that a refusal or a failed allocation changes no gradient. graph_programs.c draws the steps that are right.
+   that a refusal or a failed allocation changes no gradient. programs.c draws the steps that are right.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 */
 #include "situ/graph.h"
