@@ -313,6 +313,13 @@ static inline situ_status look_expect(const scene *s) {
   if (found) situ_error_clear();
   return found ? SITU_OK : situ_error();
 }
+static inline situ_status look_signature(const scene *s) {
+  char text[WORDS];
+  SITU_TRY(text_of(situ_place_signature(s->model, s->inputs, text, sizeof text)));
+  SITU_TRY(text_of(situ_place_signature(s->model, NULL, text, sizeof text)));
+  SITU_TRY(situ_place_declare(s->model, text));
+  return situ_place_declare(s->model, NULL);
+}
 static inline situ_status look_svg(const scene *s) { return situ_place_svg(s->model, s->file, NULL); }
 static inline situ_status look_lock(const scene *s) {
   SITU_TRY(situ_place_lock_write(s->model, s->file));
@@ -449,6 +456,7 @@ static const look_row looks[] = {
   { "situ_place_plan_seconds", look_seconds, false, false },
   { "situ_place_to_string", look_string, false, false },
   { "situ_place_json", look_json, false, false },
+  { "situ_place_signature situ_place_declare", look_signature, false, true },
   { "situ_place_of", look_of, false, false },
   { "situ_place_expect_on", look_expect, false, false },
   { "situ_place_svg", look_svg, false, false },

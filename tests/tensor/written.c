@@ -50,7 +50,7 @@ static void parts_of_any_strides_are_known(void **state) {
   enum { ROWS = 12, COLUMNS = 20 };
   uint64_t seed = 11;
   int refused = 0, read = 0;
-  for (int round = 0; round < (test_is_slow() ? 4 : 60); round++) {
+  for (int round = 0; round < (test_is_slow() ? 20 : 60); round++) {
     bool written[ROWS][COLUMNS] = { { false } };
     situ_tensor *t = situ_empty(SITU_SHAPE(ROWS, COLUMNS), there());
     for (int turn = 0; turn < 12; turn++) {

@@ -88,6 +88,7 @@ static situ_status add_tensor(builder *b, const situ_place_entry *e, int64_t tie
   if (e->reason) node->entry.reason = keep(b, e->reason);
   if (e->by) node->entry.by = keep(b, e->by);
   if (e->at) node->entry.at = keep(b, e->at);
+  if (b->text.failed) return situ__no_memory(b->op, b->text.capacity);
   if (tie >= 0) return SITU_OK;
   if (__builtin_add_overflow(s->bytes, e->bytes, &s->bytes))
     return situ__fail(SITU_E_OVERFLOW, b->op, "the bytes of all tensors do not fit in 64 bits");

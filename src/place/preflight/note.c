@@ -218,20 +218,26 @@ void situ__preflight_name(situ__preflight *p, const situ_storage *storage, const
 
 /* ---- copies --------------------------------------------------------------------------------- */
 
+/* The last forward copy whose gradient this one can be: of as many bytes, or, where one of both is expanded, of others. */
+static struct situ__trip *trip_of(situ__preflight *p, const situ_dry_copy *c, bool alike) {
+  for (int64_t i = p->trip_end - 1; i >= 0; i--) {
+    struct situ__trip *t = &p->trips[i];
+    const situ_place_edge *e = &p->report.edges[t->edge];
+    if (!t->returned && (t->bytes == c->bytes) == alike && same(t->op, c->op) &&
+        situ_device_equal(e->from_device, c->to) && situ_device_equal(e->to_device, c->from))
+      return t;
+  }
+  return NULL;
+}
+
 /* The forward copy whose gradient this copy brings back: backward meets them in reverse order. Returns NULL if there is
    no matching one. */
 static const situ_place_edge *way_there(situ__preflight *p, const situ_dry_copy *c) {
   while (p->trip_end > 0 && p->trips[p->trip_end - 1].returned) p->trip_end--;
-  for (int64_t i = p->trip_end - 1; i >= 0; i--) {
-    struct situ__trip *t = &p->trips[i];
-    const situ_place_edge *e = &p->report.edges[t->edge];
-    if (t->returned || t->bytes != c->bytes || !same(t->op, c->op) || !situ_device_equal(e->from_device, c->to) ||
-        !situ_device_equal(e->to_device, c->from))
-      continue;
-    t->returned = true;
-    return e;
-  }
-  return NULL;
+  struct situ__trip *t = trip_of(p, c, true);
+  if (!t) t = trip_of(p, c, false);
+  if (t) t->returned = true;
+  return t ? &p->report.edges[t->edge] : NULL;
 }
 
 static void note_trip(situ__preflight *p, const situ_dry_copy *c, int64_t edge) {

@@ -152,7 +152,7 @@ static void calls_are_counted(void **state) {
 #undef situ_graph_rebind
 #undef situ_graph_replay
 #define main main_19
-#include "../../examples/19_audio_block.c"
+#include "../../../examples/19_audio_block.c"
 #undef main
 
 static bool process(void *p) {

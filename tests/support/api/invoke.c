@@ -219,7 +219,8 @@ static void fill_options(frame *f, const api_struct *s, unsigned char *at) {
     void *place = at + s->field[k].offset;
     if (strcmp(field.name, "size") == 0 && strcmp(field.type, "size_t") == 0) continue; /* of the struct */
     if (strcmp(field.type, "situ_device") == 0) {
-      if (!f->v->tensors) memcpy(place, &f->v->device, sizeof f->v->device);
+      if (!f->v->tensors && strcmp(field.name, "pinned") != 0) /* that of which device memory is pinned */
+        memcpy(place, &f->v->device, sizeof f->v->device);
     } else if (strcmp(field.type, "situ_tensor *") == 0) {
       situ_tensor *tensor = find_tensor(f, field.name);
       memcpy(place, &tensor, sizeof tensor);
