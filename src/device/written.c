@@ -51,8 +51,9 @@ static int64_t visit_bytes(situ_written *w, int64_t from, int64_t to, bool mark)
 
 /* The same for the elements of a view, in row-major order: returns the number of the first one. */
 static int64_t visit_view(situ_written *w, const situ_view_desc *v, bool mark) {
-  const int outer = v->contiguous ? 0 : v->ndim - 1, shift = situ__dtypes[v->dtype].shift;
-  const int64_t inner = v->contiguous ? v->numel : v->size[outer], step = v->contiguous ? 1 : v->stride[outer],
+  const bool flat = v->contiguous || !v->ndim;
+  const int outer = flat ? 0 : v->ndim - 1, shift = situ__dtypes[v->dtype].shift;
+  const int64_t inner = flat ? v->numel : v->size[outer], step = flat ? 1 : v->stride[outer],
                 run = step == 1 ? inner : 1;
   int64_t at[SITU_MAX_DIMS] = { 0 }, offset = v->offset;
   for (int64_t row = 0; row < v->numel; row += inner) {

@@ -65,6 +65,7 @@ static void end(situ__backing *file) {
     situ__free(r);
   }
   situ__file_close(file->fd);
+  situ__mutex_destroy(&file->lock);
   situ__free(file);
 }
 

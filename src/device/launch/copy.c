@@ -16,8 +16,10 @@ enum { STAGE = 4 << 20 }; /* size of the staging buffer on the host */
 static const situ_device host = { SITU_CPU, 0 };
 
 static const char *describe_reason(situ__copy_reason why) {
-  static const char *const text[] = { "copying", "reading", "moving", "copying", "copying", "fetching", "copying" };
-  return text[why];
+  return why == SITU__COPY_READ      ? "reading"
+         : why == SITU__COPY_MOVE    ? "moving"
+         : why == SITU__COPY_OFFLOAD ? "fetching"
+                                     : "copying";
 }
 
 situ_status situ__check_range(const char *op, const situ_storage *storage, size_t at, size_t bytes) {
