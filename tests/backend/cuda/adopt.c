@@ -556,8 +556,6 @@ int main(void) {
     TEST(reads_wait_for_the_programs_work),
     TEST(copies_between_streams_stay_on_the_device),
     TEST(copies_wait_for_nothing),
-}
-
     TEST(the_current_device_stays),
     TEST(memory_of_another_device_is_refused),
     TEST(pinned_memory_is_used_in_place),
@@ -570,5 +568,5 @@ int main(void) {
     TEST(lost_devices_are_given_back),
     TEST(wrong_indices_are_reported_late),
   };
-return cmocka_run_group_tests(tests, open_program, close_program);
+  return cmocka_run_group_tests(tests, open_program, close_program);
 }
