@@ -58,7 +58,8 @@ typedef struct situ_policy {
   /** Work that a device has no kernel for, or not for its dtype, is done by the cpu: operands are copied there, and
       results back, so that they are on the device as always. That is each call of an op, its backward if it runs under
       the policy too, and steps of optimisers. The ledger records each copy with the op's name ("fallback"), and a
-      preflight lists them. Slow, and off by default; not in graphs. */
+      preflight lists them. Slow, and off by default; not in graphs. Where a copy back fails,
+      results of the same work that came back before it are there: a step may have changed some parameters. */
   bool fallback;
   uint8_t guard_to_device, guard_to_host, guard_between_devices; /**< a situ_guard each; a dry run ignores them */
   /** Places whose copies are not guarded: files, lines or functions of the program, as error messages name them:

@@ -37,6 +37,7 @@ static situ_status bring_all(situ_nn_module *m, situ_tree **inputs, situ_tree **
 }
 
 situ_status situ_nn_bring_inputs(situ_nn_module *m, bool on) {
+  if (on && m && situ_nn_brings_inputs(m)) return SITU_OK; /* it keeps its place among the hooks */
   return situ_nn_set_own_hook(op, m, bring_all, on ? "" : NULL);
 }
 

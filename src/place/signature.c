@@ -50,15 +50,21 @@ static void write_rows(situ__text *text, const char *kind, const row *list, int6
                      situ_device_name(list->device, name));
     return;
   }
-  for (int64_t i = 0; i < count; i += same) {
-    const char *path = list[i].path;
-    const size_t begin = length + (length > 0), end = begin + strcspn(path + begin, ".");
-    for (same = 1; i + same < count; same++) {
-      const char *other = list[i + same].path;
-      if (strncmp(other, path, end) != 0 || (other[end] && other[end] != '.')) break;
+  /* The first match counts, and a path is the pattern of what is below it too: what ends here comes last. */
+  for (int last = 0; last < 2; last++)
+    for (int64_t i = 0; i < count; i += same) {
+      const char *path = list[i].path;
+      const size_t begin = length + (length > 0), end = path[length] ? begin + strcspn(path + begin, ".") : length;
+      const bool whole = end <= length; /* it ends here, or its next part is empty */
+      for (same = 1; i + same < count && !whole; same++) {
+        const char *other = list[i + same].path;
+        if (strncmp(other, path, end) != 0 || (other[end] && other[end] != '.')) break;
+      }
+      if (whole && last)
+        situ__text_add(text, "%s%s%s%s=%s", text->data ? ", " : "", kind, *path ? "." : "", path,
+                       situ_device_name(list[i].device, name));
+      else if (!whole && !last) write_rows(text, kind, list + i, same, end);
     }
-    write_rows(text, kind, list + i, same, end);
-  }
 }
 
 /* ---- finding ---- */

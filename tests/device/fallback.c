@@ -271,11 +271,29 @@ static void nothing_leaks_without_memory(void **state) {
   lack(0);
 }
 
+/* Columns that are written one by one, and the one between them that is not. */
+static void parts_stay_parts(void **state) {
+  (void)state;
+  needs_sim();
+  situ_setting before;
+  const situ_options far = { .dtype = SITU_F64, .device = there() };
+  situ_tensor *x = situ_empty(SITU_SHAPE(4, 3), &far), *ones = situ_ones(SITU_SHAPE(4), &far);
+  lack(1u << SITU_F64);
+  situ_policy_begin(&before, falls_back);
+  assert_non_null(situ_fill_(situ_select(x, 1, 0), 7));
+  assert_non_null(situ_copy_(situ_select(x, 1, 2), ones));
+  situ_tensor *sum = situ_add(situ_select(x, 1, 0), situ_select(x, 1, 2));
+  expect_refused(situ_neg(situ_select(x, 1, 1)), SITU_E_STATE, "neg", "nothing was written to element [0] of the [4]");
+  situ_policy_end(&before);
+  lack(0);
+  expect_exact(situ_to_dtype(situ_to(sum, situ_dev("cpu")), SITU_F32), SITU_SHAPE(4), 8, 8, 8, 8);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     PAIR_TEST(a_missing_dtype_is_computed_by_the_cpu), PAIR_TEST(each_copy_is_counted), PAIR_TEST(a_model_trains),
     PAIR_TEST(a_preflight_has_them_as_edges),          PAIR_TEST(a_missing_kernel),     PAIR_TEST(not_in_graphs),
-    PAIR_TEST(nothing_leaks_without_memory),
+    PAIR_TEST(nothing_leaks_without_memory),           PAIR_TEST(parts_stay_parts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -152,10 +152,31 @@ static void each_leaf_has_a_destination(void **state) {
   situ_tree_free(tree);
 }
 
+/* Gradients flow through each of the copies, whatever memory they shared. */
+static void gradients_flow_through_each(void **state) {
+  (void)state;
+  for (int k = 0; k < 3; k++) {
+    situ_tensor *w = situ_requires_grad_(situ_ones(SITU_SHAPE(2, 3), NULL), true);
+    situ_tensor *first = k == 2 ? situ_detach(w)
+                         : k    ? situ_select(w, 0, 0)
+                                : w,
+                *second = k == 2 ? w : situ_select(w, 0, 1);
+    situ_tree *pair = SITU_TREE(first, second), *moved = situ_tree_to(pair, there());
+    situ_tensor *a = situ_tree_tensor_at(moved, 0), *b = situ_tree_tensor_at(moved, 1);
+    assert_true(situ_requires_grad(a) == (k < 2) && situ_requires_grad(b));
+    expect_ok(situ_backward(situ_add(situ_sum(a, NULL), situ_mul_scalar(situ_sum(b, NULL), 2)), NULL));
+    if (k == 0) expect_exact(situ_grad(w), SITU_SHAPE(2, 3), 1, 1, 1, 3, 3, 3);
+    if (k == 1) expect_exact(situ_grad(w), SITU_SHAPE(2, 3), 1, 1, 1, 2, 2, 2);
+    if (k == 2) expect_exact(situ_grad(w), SITU_SHAPE(2, 3), 2, 2, 2, 2, 2, 2);
+    situ_tree_free(moved);
+    situ_tree_free(pair);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = { PAIR_TEST(a_tree_keeps_its_form_its_aliases_and_its_sharing),
                                       PAIR_TEST(small_tensors_of_a_tree_travel_together),
                                       PAIR_TEST(some_tensors_of_a_tree_travel_alone),
-                                      PAIR_TEST(each_leaf_has_a_destination) };
+                                      PAIR_TEST(each_leaf_has_a_destination), PAIR_TEST(gradients_flow_through_each) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

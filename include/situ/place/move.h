@@ -73,7 +73,8 @@ SITU_API int64_t situ_place_moved(void);
     state) are on the device; else SITU_E_DEVICE, with the names of those that are not. */
 SITU_API SITU_CHECKED situ_status situ_place_expect_on(situ_nn_module *m, situ_device device);
 /** A tree of the same structure whose tensors are on the device; the caller frees it. Tensors are copied unless they
-    are there already. A tensor that occurs twice stays one tensor, and shared memory stays shared. */
+    are there already. A tensor that occurs twice stays one tensor, and shared memory stays shared, but of tensors that
+    require a gradient while gradients are recorded: each is copied by itself. */
 SITU_API SITU_CHECKED situ_tree *situ_tree_to(const situ_tree *tree, situ_device device);
 /** The same with devices by path, as in situ_nn_to_options.map: "images=cuda:0, labels.*=cpu". Tensors without a match
     stay as they are. Tensors that share memory go to one device, else it is SITU_E_ARG, with a path. */

@@ -59,14 +59,16 @@ static bool copy_in(const fallback *f, range *r) {
   r->copy = situ__storage_new(f->op, cpu, bytes);
   if (!r->copy) return false;
   r->copy->flags |= r->storage->flags & SITU_STORAGE_BLOCKS;
-  return !bytes || situ__is_flagged(&(situ_view_desc){ .storage = r->storage }, SITU_STORAGE_UNWRITTEN) ||
+  return !bytes || !situ__holds_some(r->storage) ||
          situ__copy_storage_of(f->op, r->copy, 0, r->storage, r->first, bytes, SITU__COPY_FALLBACK, r->storage,
                                r->first) == SITU_OK;
 }
 
+/* All of it counts as written, as behind any launch: who writes a part notes which. */
 static bool copy_back(const fallback *f, const range *r) {
-  return !r->written || r->past <= r->first ||
-         situ__copy_storage_of(f->op, r->storage, r->first, r->copy, 0, r->past - r->first, SITU__COPY_FALLBACK,
+  if (!r->written || r->past <= r->first) return true;
+  situ__fill(r->storage);
+  return situ__copy_storage_of(f->op, r->storage, r->first, r->copy, 0, r->past - r->first, SITU__COPY_FALLBACK,
                                r->storage, r->first) == SITU_OK;
 }
 

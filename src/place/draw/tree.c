@@ -65,7 +65,9 @@ static situ_status find_shared(const char *path, situ_tensor *t, void *payload) 
   if (stays(g, t)) return SITU_OK;
   situ_tensor *first = situ__map_get(&g->seen, s), *all;
   if (!first) return put(g, &g->seen, s, t) ? SITU_OK : situ_error();
-  bool same = situ_dtype_of(first) == situ_dtype_of(t);
+  /* Gradients flow through each tensor by itself. */
+  const bool records = situ_is_grad_enabled() && (situ_requires_grad(first) || situ_requires_grad(t));
+  bool same = situ_dtype_of(first) == situ_dtype_of(t) && !records;
   if (first == t || !same || situ__map_get(&g->shared, s)) return SITU_OK;
   return (all = whole(t)) && put(g, &g->shared, s, all) ? SITU_OK : situ_error();
 }
@@ -73,7 +75,8 @@ static situ_status find_shared(const char *path, situ_tensor *t, void *payload) 
 /* The tensor whose copy serves t: itself, or its shared storage. */
 static situ_tensor *source_of(const going *g, situ_tensor *t) {
   situ_tensor *all = situ__map_get(&g->shared, situ_desc(t)->storage);
-  return all && situ_dtype_of(all) == situ_dtype_of(t) ? all : t;
+  const bool records = situ_is_grad_enabled() && situ_requires_grad(t);
+  return all && !records && situ_dtype_of(all) == situ_dtype_of(t) ? all : t;
 }
 
 /* Second pass: lists what is copied, once. */

@@ -192,9 +192,12 @@ static situ_status is_lazy(const situ_nn_visit *at, void *payload) {
 static bool moves(situ__preflight *p, situ_nn_module *clone) {
   const char *map = p->trial->map ? p->trial->map : p->trial->options->map;
   if (!map || situ_nn_to_map(clone, map) == SITU_OK) return true;
-  if (p->trial->options->map && situ_error() == SITU_E_NOMEM)
+  const situ_status status = situ_error();
+  if (p->trial->options->map && (status == SITU_E_NOMEM || status == SITU_E_UNSUPPORTED))
     situ__preflight_add(
-        p, &(situ_place_finding){ .problem = SITU_PLACE_MEMORY, .status = SITU_E_NOMEM, .text = situ_error_message() });
+        p, &(situ_place_finding){ .problem = status == SITU_E_NOMEM ? SITU_PLACE_MEMORY : SITU_PLACE_UNSUPPORTED,
+                                  .status = status,
+                                  .text = situ_error_message() });
   else if (p->trial->options->map) situ_dry_tell(&p->dry);
   situ_error_clear();
   p->unmade = true;

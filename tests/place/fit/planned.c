@@ -206,6 +206,11 @@ static void mistakes_show_on_a_laptop(void **state) {
   f = finding_of(&r, SITU_PLACE_UNSUPPORTED);
   assert_true(f && strstr(f->text, "plan:0 cannot compute with f64") && strstr(f->text, "cpu"));
   situ_place_report_free(&r);
+  /* The same of a module that is to come there: the move itself is refused. */
+  expect_ok(situ_place_check(m, in, &(situ_place_check_options){ .map = "*=plan:0" }, &r));
+  f = finding_of(&r, SITU_PLACE_UNSUPPORTED);
+  assert_true(r.mistakes == 1 && f && strstr(f->text, "f64"));
+  situ_place_report_free(&r);
   situ_tree_free(in);
   situ_nn_free(m);
 }

@@ -2,6 +2,7 @@
 /* test-devices: sim:0 sim:1 opencl:0 opencl:1 */
 #include "situ/profile.h"
 #include "situ/sys/alloc.h"
+#include "situ/place/signature.h"
 #include "support/pairs.h"
 
 /* "net": its layer 1 is elsewhere. */
@@ -29,6 +30,12 @@ static void a_module_brings_its_inputs_if_told(void **state) {
 
   expect_ok(situ_nn_bring_inputs(layer, true));
   assert_true(situ_nn_brings_inputs(layer));
+  char declared[64], at[SITU_DEVICE_NAME_MAX];
+  (void)snprintf(declared, sizeof declared, "inputs=%s", situ_device_name(there(), at));
+  expect_ok(situ_place_declare(layer, declared));
+  expect_ok(situ_nn_bring_inputs(layer, true)); /* told again, it is still before the check of what was declared */
+  assert_non_null(situ_nn_forward(net, x));
+  expect_ok(situ_place_declare(layer, NULL));
   situ_ledger ledger;
   situ_ledger_begin(&ledger);
   situ_tensor *y = situ_nn_forward(net, x);

@@ -202,10 +202,40 @@ static void what_is_not_a_signature_is_refused(void **state) {
   situ_nn_free(m);
 }
 
+/* Whatever it is given, it takes the first tensor, from any device. */
+static situ_tree *call_any(situ_nn_module *m, const situ_tree *in) {
+  (void)m;
+  while (situ_tree_kind_of(in) != SITU_TREE_TENSOR) in = situ_tree_at(in, 0);
+  return situ_tree_tensor(situ_neg(situ_tree_value(in)));
+}
+static const situ_nn_type any_type = { .name = "Any", .size = sizeof(situ_nn_module), .call = call_any };
+
+/* A key that begins as another one does, an empty one, and such without a part. */
+static void keys_of_any_form(void **state) {
+  (void)state;
+  static const char *const keys[][2] = { { "a", "a.b" }, { "", "x" }, { ".", ".." } };
+  situ_nn_module *m = situ_nn_done(situ_nn_alloc(&any_type));
+  assert_non_null(m);
+  for (int k = 0; k < 3; k++) {
+    situ_tree *in = situ_tree_put(situ_tree_put(situ_tree_dict(), keys[k][0], situ_tree_tensor(ones(here()))),
+                                  keys[k][1], situ_tree_tensor(ones(there())));
+    char text[512];
+    assert_non_null(in);
+    assert_true(situ_place_signature(m, in, text, sizeof text) > 0);
+    if (k < 2) expect_ok(situ_place_declare(m, text));
+    situ_tree *out = situ_nn_call(m, in);
+    assert_non_null(out);
+    expect_ok(situ_place_declare(m, NULL));
+    situ_tree_free(out);
+    situ_tree_free(in);
+  }
+  situ_nn_free(m);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = { PAIR_TEST(a_module_says_where_its_tensors_are),
                                       PAIR_TEST(a_declared_signature_is_checked_at_each_call),
                                       PAIR_TEST(a_preflight_finds_what_differs),
-                                      PAIR_TEST(what_is_not_a_signature_is_refused) };
+                                      PAIR_TEST(what_is_not_a_signature_is_refused), PAIR_TEST(keys_of_any_form) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
