@@ -218,7 +218,8 @@ void situ__preflight_name(situ__preflight *p, const situ_storage *storage, const
 
 /* ---- copies --------------------------------------------------------------------------------- */
 
-/* The last forward copy whose gradient this one can be: of as many bytes, or, where one of both is expanded, of others. */
+/* The last forward copy whose gradient this one can be: of as many bytes, or, where one of them is expanded, of
+   others. */
 static struct situ__trip *trip_of(situ__preflight *p, const situ_dry_copy *c, bool alike) {
   for (int64_t i = p->trip_end - 1; i >= 0; i--) {
     struct situ__trip *t = &p->trips[i];
