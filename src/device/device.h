@@ -111,8 +111,10 @@ static inline void situ__storage_wrote(situ_storage *storage) {
   const uint32_t version = __atomic_load_n(&storage->version, __ATOMIC_RELAXED);
   __atomic_store_n(&storage->version, version + 1, __ATOMIC_RELAXED);
   const uint32_t flags = __atomic_load_n(&storage->flags, __ATOMIC_RELAXED);
-  if (flags & SITU_STORAGE_UNWRITTEN)
-    __atomic_store_n(&storage->flags, flags & ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
+  if (!(flags & SITU_STORAGE_UNWRITTEN)) return;
+  if (__builtin_expect(storage->written != NULL, 0)) /* threads that write other parts may set other flags */
+    (void)__atomic_and_fetch(&storage->flags, ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
+  else __atomic_store_n(&storage->flags, flags & ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
 }
 
 /* ---- parts that are written (written.c) ---- */

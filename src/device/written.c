@@ -9,7 +9,10 @@ enum { UNITS = 1 << 16 }; /* at most so many bits: a larger storage has fewer, l
 /* A unit counts as written with its first byte. */
 typedef struct situ_written {
   int shift;       /* a unit is 1 << shift bytes */
+  size_t bytes;    /* of the storage that it is for */
   int64_t missing; /* units */
+  int64_t writers; /* threads between situ__begin_part and situ__end_part */
+  bool whole;      /* all of it counted as written, whatever its bits are, when the first of them began */
   uint64_t bit[];
 } situ_written;
 
@@ -26,7 +29,7 @@ static situ_written *make(const situ_view_desc *v) {
   int shift = situ__dtypes[v->dtype].shift;
   while ((bytes - 1) >> shift >= UNITS) shift++;
   situ_written *w = situ__calloc(1, size_of(bytes, shift));
-  if (w) *w = (situ_written){ .shift = shift, .missing = (int64_t)((bytes - 1) >> shift) + 1 };
+  if (w) *w = (situ_written){ .shift = shift, .bytes = bytes, .missing = (int64_t)((bytes - 1) >> shift) + 1 };
   return w;
 }
 
@@ -71,32 +74,61 @@ static int64_t visit_view(situ_written *w, const situ_view_desc *v, bool mark) {
   return -1;
 }
 
+static situ_written *of(const situ_storage *s) {
+  return s->written && s->written->bytes == s->bytes ? s->written : NULL;
+}
+
 int64_t situ__first_unwritten(const situ_view_desc *v) {
   if (!v->numel || situ__is_filled(v->storage)) return -1;
   situ__mutex_lock(&lock);
-  const int64_t first = v->storage->written ? visit_view(v->storage->written, v, false) : 0;
+  situ_written *w = of(v->storage);
+  const int64_t first = w ? visit_view(w, v, false) : 0;
   situ__mutex_unlock(&lock);
   return first;
 }
 
+/* Sets the flag that bits, or their lack, ask for. */
+static void flag(situ_storage *s) {
+  const situ_written *w = of(s);
+  if (w && w->missing && !w->whole) (void)__atomic_or_fetch(&s->flags, SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
+  else (void)__atomic_and_fetch(&s->flags, ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
+}
+
+/* Without memory for bits all of it counts as written. */
+static situ_written *make_once(const situ_view_desc *v) {
+  if (!of(v->storage)) {
+    situ__forget_written(v->storage);
+    v->storage->written = make(v);
+  }
+  return v->storage->written;
+}
+
 void situ__wrote_part(const situ_view_desc *v) {
-  situ_storage *s = v->storage;
   if (situ__is_dry()) return;
   situ__mutex_lock(&lock);
-  if (!s->written) s->written = make(v);
-  if (s->written) (void)visit_view(s->written, v, true);
-  if (s->written && s->written->missing) (void)__atomic_or_fetch(&s->flags, SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
-  else situ__fill(s); /* without memory all of it counts as written */
+  situ_written *w = make_once(v);
+  if (w) (void)visit_view(w, v, true);
+  flag(v->storage);
   situ__mutex_unlock(&lock);
 }
 
 void situ__begin_part(const situ_view_desc *v) {
-  situ__wrote_part(&(situ_view_desc){ .storage = v->storage, .dtype = v->dtype });
+  if (situ__is_dry()) return;
+  situ__mutex_lock(&lock);
+  situ_written *w = make_once(v);
+  if (w && !w->writers++) w->whole = situ__is_filled(v->storage);
+  situ__mutex_unlock(&lock);
 }
 
-void situ__mark_part(const situ_view_desc *v) {
+void situ__end_part(const situ_view_desc *v, bool written) {
+  if (situ__is_dry()) return;
   situ__mutex_lock(&lock);
-  if (v->storage->written) (void)visit_view(v->storage->written, v, true);
+  situ_written *w = of(v->storage);
+  if (w) {
+    w->writers -= w->writers > 0;
+    if (written) (void)visit_view(w, v, true);
+  }
+  if (w || written) flag(v->storage);
   situ__mutex_unlock(&lock);
 }
 

@@ -365,12 +365,13 @@ static bool run_steps(situ_call *c) {
   }
   recorded r;
   if (!prepare_nodes(c, wanted, &r)) return false;
-  const situ__partly part = c->in_place ? situ__part_begin(&c->in[0]->view) : SITU__NO_PART;
-  if (samples ? c->in_place && !situ__dispatch_up.run_samples(c) : !run_forward(c, wanted)) {
+  const bool part = c->in_place && situ__part_begin(&c->in[0]->view);
+  const bool good = samples ? !c->in_place || situ__dispatch_up.run_samples(c) : run_forward(c, wanted);
+  if (part) situ__end_part(&c->in[0]->view, good);
+  if (!good) {
     cancel_nodes(&r);
     return false;
   }
-  if (part) situ__part_end(&c->in[0]->view, part);
   if (!attach_nodes(c, &r)) return false;
   if (asks == SITU__TAPE_FIRST_ORDER && !(op->flags & SITU_OP_NO_GRAD)) mark_results(c);
   return true;

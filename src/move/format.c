@@ -36,17 +36,20 @@ static bool may_change(const char *op, situ_tensor *t) {
 static situ_tensor *stage(const char *op, const situ_tensor *t, const situ_view_desc *to) {
   situ_tensor *copy = situ__tensor_strided(op, to, (situ_dtype)t->view.dtype, t->view.storage->device);
   if (!copy || !situ__move_has_values(t->view.storage)) return copy;
-  if (t->view.storage->written) situ__fill(t->view.storage); /* elements lie elsewhere then */
+  const bool partly = situ__move_reads_parts(t->view.storage);
   const situ_work work = { SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &t->view }, .out = { &copy->view } };
-  return situ__run(op, t->view.storage->device, &work) == SITU_OK ? copy : NULL;
+  const bool good = situ__run(op, t->view.storage->device, &work) == SITU_OK;
+  situ__move_read_parts(t->view.storage, partly);
+  return good ? copy : NULL;
 }
 
 /* Cannot fail. */
 static void commit(const char *op, situ_tensor *t, situ_tensor *copy, void *site) {
   situ_storage *s = t->view.storage;
-  const uint32_t unwritten = s->flags & SITU_STORAGE_UNWRITTEN;
+  const uint32_t unwritten = s->written ? 0 : s->flags & SITU_STORAGE_UNWRITTEN;
   situ__storage_replace(s, copy->view.storage, 0, s->bytes, false);
-  s->flags |= unwritten;
+  situ__forget_written(s); /* its elements lie elsewhere: all counts as written */
+  s->flags = (s->flags & ~(uint32_t)SITU_STORAGE_UNWRITTEN) | unwritten;
   s->moved_at = site;
   s->moved_by = op;
   for (situ_tensor *h = situ__handles_begin(s); h; h = h->next_handle) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "autograd/tape.h"
+#include "device/dry.h"
 #include "device/ledger/ledger.h"
 #include "situ/sys/move.h"
 #include "tensor/backing.h"
@@ -48,6 +49,15 @@ static inline size_t situ__move_size(uint8_t dtype) { return situ_dtype_size((si
 /* Bytes of a storage that move: those of one that is away have left it. */
 static inline uint64_t situ__move_bytes(const situ_storage *s) { return s->flags & SITU_STORAGE_AWAY ? 0 : s->bytes; }
 static inline bool situ__move_has_values(const situ_storage *s) { return s->bytes && situ__holds_some(s); }
+/* Where a part of the storage holds values, all of it counts as written between these two, so that a copy may read it. */
+static inline bool situ__move_reads_parts(situ_storage *s) {
+  const bool partly = !situ__is_filled(s) && s->written && !situ__is_dry();
+  if (partly) situ__fill(s);
+  return partly;
+}
+static inline void situ__move_read_parts(situ_storage *s, bool partly) {
+  if (partly) (void)__atomic_or_fetch(&s->flags, SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
+}
 
 /* demand.c: what a move asks of a device. The exact memory that staging needs is found by staging in a dry run. */
 typedef struct situ__demand {

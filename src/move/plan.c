@@ -400,6 +400,10 @@ static void commit_unit(const situ_move_plan *m, situ_move_unit *u, void *site) 
   situ__storage_replace(s, u->destination, u->at, u->bytes_after, u->shared);
   if (!u->shared) situ__storage_release(u->destination); /* else the storage holds this reference now */
   u->destination = NULL;
+  if (situ__move_casts(u) && s->written) {
+    situ__forget_written(s); /* its bits are those of elements of another size: all counts as written */
+    unwritten = false;
+  }
   s->flags = (s->flags & ~(uint32_t)SITU_STORAGE_UNWRITTEN) | (unwritten ? SITU_STORAGE_UNWRITTEN : 0);
   if (!situ__move_casts(u)) return;
   set_dtype(s, u->to_dtype);
@@ -427,13 +431,26 @@ static void swap_memory(situ_storage *a, situ_storage *b) {
   b->flags = old.flags;
 }
 
+/* What was written goes with the memory; a move leaves it with the storage, whose values it copies. */
+static void swap_contents(situ_storage *a, situ_storage *b) {
+  struct situ_written *written = a->written;
+  swap_memory(a, b);
+  a->written = b->written;
+  b->written = written;
+}
+
 /* Changes a unit's storage, whose old memory its destination has then, or changes it back. Cannot fail. */
 static void exchange_unit(const situ_move_unit *u, bool back) {
   situ_storage *s = u->storage;
+  situ_storage *other = u->destination;
   const uint32_t unwritten = s->flags & SITU_STORAGE_UNWRITTEN;
-  if (u->destination) swap_memory(s, u->destination);
-  else s->device = back ? u->from : u->to; /* it is away */
-  s->flags = (s->flags & ~(uint32_t)SITU_STORAGE_UNWRITTEN) | unwritten;
+  if (other && situ__move_casts(u) && (s->written || other->written)) {
+    swap_contents(s, other); /* the bits are those of elements of the old size: all counts as written */
+  } else {
+    if (other) swap_memory(s, other);
+    else s->device = back ? u->from : u->to; /* it is away */
+    s->flags = (s->flags & ~(uint32_t)SITU_STORAGE_UNWRITTEN) | unwritten;
+  }
   if (situ__move_casts(u)) set_dtype(s, back ? u->from_dtype : u->to_dtype);
 }
 
@@ -533,7 +550,7 @@ situ_status situ_swap_memory(const char *op, situ_tensor *a, situ_tensor *b) {
       (situ__settle(op, x) != SITU_OK || situ__settle(op, y) != SITU_OK))
     return situ_error();
   if (situ__is_leased(x) || situ__is_leased(y)) return situ__refuse_leased(op, situ__is_leased(x) ? x : y);
-  swap_memory(x, y);
+  swap_contents(x, y);
   if (dtype[0] == dtype[1]) return SITU_OK;
   set_dtype(x, dtype[1]);
   set_dtype(y, dtype[0]);
@@ -550,7 +567,7 @@ situ_status situ_take_memory(const char *op, situ_tensor *meta, situ_tensor *rea
   if (situ__is_leased(y)) return situ__refuse_leased(op, y);
   if (y->flags & SITU_STORAGE_PENDING && situ__settle(op, y) != SITU_OK) return situ_error();
   if (situ__is_dry()) return SITU_OK;
-  swap_memory(x, y);
+  swap_contents(x, y);
   x->moved_at = situ__call_site();
   x->moved_by = op;
   return SITU_OK;

@@ -76,7 +76,7 @@ static bool read_counts(situ_move_plan *m, counts *c) {
   for (int k = 0; k < c->devices && good; k++) {
     good = situ__copy_to_host(m->op, c->list[k], 0, found, bytes, SITU__COPY_INTERNAL) == SITU_OK;
     for (int64_t i = 0; good && i < m->count; i++) {
-      if (!found[i]) continue;
+      if (!found[i] || !situ__is_filled(m->unit[i].storage)) continue; /* garbage was cast too */
       m->unit[i].values_lost += found[i];
       m->lossy = true;
     }
@@ -211,9 +211,11 @@ static bool stage_alone(const situ_move_plan *m, counts *c, situ_move_unit *u) {
   if (u->from.kind == SITU_META && u->to.kind != SITU_META) return materialise(m, c, u);
   if (!situ__move_casts(u))
     return situ__copy_storage(m->op, u->destination, 0, u->storage, 0, (size_t)u->bytes, m->why) == SITU_OK;
-  if (u->storage->written && !situ__is_dry()) situ__fill(u->storage); /* else the cast would be refused */
-  if (situ__move_same(u->from, u->to)) return cast_values(m, c, u, u->destination, 0, u->storage, 0, count_values(u));
-  return cast_across(m, c, u);
+  const bool partly = situ__move_reads_parts(u->storage), here = situ__move_same(u->from, u->to);
+  const bool good =
+      here ? cast_values(m, c, u, u->destination, 0, u->storage, 0, count_values(u)) : cast_across(m, c, u);
+  situ__move_read_parts(u->storage, partly);
+  return good;
 }
 
 /* ---- small storages together ---- */

@@ -170,6 +170,7 @@ static situ_tensor *all_elements(const char *op, const situ_tensor *t, situ_stor
 
 /* Copies of the memory, one for each sample. */
 static situ_tensor *copies_of(const char *op, const situ__samples *s, const situ_tensor *t, situ_storage *memory) {
+  if (situ__holds_some(memory)) situ__fill(memory); /* which parts is not known of each sample */
   const bool written = situ__is_filled(memory);
   situ_tensor *flat = all_elements(op, t, memory);
   if (!flat || !(flat = situ__samples_repeat(op, flat, s->count))) return NULL;

@@ -237,9 +237,9 @@ situ_status situ_copy_from_host(situ_tensor *t, const void *data, size_t bytes) 
   if (staged) status = situ__copy_from_host(op, staged->view.storage, 0, data, bytes, SITU__COPY_USER);
   if (staged && status == SITU_OK) {
     const situ_work work = { SITU_VERB_COPY, .ins = 1, .outs = 1, .in = { &staged->view }, .out = { &t->view } };
-    const situ__partly part = situ__part_begin(&t->view);
+    const bool part = situ__part_begin(&t->view);
     status = situ__run(op, device, &work);
-    if (status == SITU_OK) situ__part_end(&t->view, part);
+    if (part) situ__end_part(&t->view, status == SITU_OK);
   }
   SITU_IGNORE(situ_scope_end(&s));
   return status;

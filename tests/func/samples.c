@@ -171,6 +171,21 @@ static situ_tensor *writes_outside(situ_tensor *const *in, int count, void *payl
   return situ_add_(payload, in[0]);
 }
 
+/* One part is the same for all samples, and the other is the sample's. */
+static situ_tensor *written_in_parts(situ_tensor *const *in, int count, void *payload) {
+  (void)count, (void)payload;
+  situ_tensor *t = situ_empty(SITU_SHAPE(4), &(situ_options){ .dtype = SITU_F64, .device = test_device() });
+  if (!situ_fill_(situ_narrow(t, 0, 0, 2), 7) || !situ_copy_(situ_narrow(t, 0, 2, 2), in[0])) return NULL;
+  return situ_add_scalar(t, 1);
+}
+
+static void parts_of_samples_are_written(void **state) {
+  (void)state;
+  situ_tensor *x = three_rows();
+  expect_values(situ_func_vmap(written_in_parts, NULL, 1, &x, NULL, 0), SITU_SHAPE(3, 4), 8, 8, 2, 3, 8, 8, 4, 5, 8, 8,
+                6, 7);
+}
+
 static void writes_in_place(void **state) {
   (void)state;
   situ_tensor *x = three_rows(), *in[2] = { x, T64(SITU_SCALAR, 10) };
@@ -336,6 +351,7 @@ int main(void) {
                                       TEST(a_map_can_be_differentiated),
                                       TEST(gradients_of_modules_for_each_sample),
                                       TEST(writes_in_place),
+                                      TEST(parts_of_samples_are_written),
                                       TEST(refusals),
                                       TEST(running_statistics_are_not_written),
                                       TEST(a_sample_ends_with_its_map),

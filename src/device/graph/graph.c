@@ -373,20 +373,40 @@ static situ_status build_stale(const char *op, situ_graph *g) {
   return status;
 }
 
+/* Whether the graph reads memory that holds no values. */
+static bool lacks_values(const situ__graph_slot *s) {
+  if (s->written || situ__is_filled(s->storage)) return false;
+  for (size_t i = 0; i < s->count; i++)
+    if (situ__first_unwritten(s->use[i].view) >= 0) return true;
+  return false;
+}
+
+/* Counts what a replay has written of the storage. */
+static void count_writes(const situ_graph *g, situ_storage *storage) {
+  if (situ__is_filled(storage)) {
+    situ__storage_wrote(storage);
+    return;
+  }
+  (void)__atomic_fetch_add(&storage->version, 1, __ATOMIC_RELAXED);
+  for (const situ__graph_work *k = g->first; k; k = k->next)
+    for (size_t i = 0; i < k->views; i++)
+      if (k->view[i].storage == storage && situ__graph_writes(k, &k->view[i])) situ__wrote_part(&k->view[i]);
+}
+
 /* Returns an error if memory that stands in for that of the capture has moved, or has no values yet. */
 static situ_status check_slots(const char *op, const situ_graph *g) {
   for (const situ__graph_slot *s = g->slots; s; s = s->next) {
     situ__described d = { "a tensor", "" };
     const bool moved = s->storage->data != s->data || !situ_device_equal(s->storage->device, g->device);
-    if (!moved && (s->written || situ__holds_some(s->storage))) continue;
+    if (!moved && !lacks_values(s)) continue;
     situ__device_up.describe_storage(s->storage, &d);
     if (moved)
       return situ__fail(SITU_E_STATE, op,
                         "%s%s has moved since it was bound to the graph (situ_graph_rebind); bind it "
                         "again, or another one there",
                         d.what, d.where);
-    return situ__fail(SITU_E_STATE, op, "%s%s has no values yet, and the graph reads it; write them first", d.what,
-                      d.where);
+    return situ__fail(SITU_E_STATE, op, "%s%s has no values yet%s, and the graph reads it; write them first", d.what,
+                      d.where, situ__holds_some(s->storage) ? " in all parts" : "");
   }
   return SITU_OK;
 }
@@ -433,9 +453,9 @@ situ_status situ_graph_replay(situ_graph *graph) {
     return situ__device_failed(op, graph->device, status, before, "the replay");
   }
   for (size_t i = 0; i < graph->shared; i++)
-    if (graph->place[i].written) situ__storage_wrote(graph->place[i].storage);
+    if (graph->place[i].written) count_writes(graph, graph->place[i].storage);
   for (const situ__graph_slot *s = graph->slots; s; s = s->next)
-    if (s->written) situ__storage_wrote(s->storage);
+    if (s->written) count_writes(graph, s->storage);
   situ__graph_ended(graph, true);
   return SITU_OK;
 }

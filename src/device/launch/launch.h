@@ -23,18 +23,14 @@ situ_status situ__run_pair(const char *op, int code, const situ_view_desc *a, co
                            const situ_view_desc *y);
 
 /* Threads may write parts of one storage at once, and while one does, all of it counts as written: so bits are made
-   before (begin), and who finds all written, but bits there, marks its part in case that this is so. */
+   before (begin), and each marks its part after it, if it was written. */
 void situ__begin_part(const situ_view_desc *v) SITU_COLD;
-void situ__mark_part(const situ_view_desc *v) SITU_COLD;
-typedef enum situ__partly { SITU__NO_PART, SITU__A_PART, SITU__PERHAPS_A_PART } situ__partly;
+void situ__end_part(const situ_view_desc *v, bool written) SITU_COLD;
 /* Before and after a write through a view of a storage that is not new. */
-static inline situ__partly situ__part_begin(const situ_view_desc *v) {
-  if (situ__writes_part(v)) return situ__begin_part(v), SITU__A_PART;
-  return __builtin_expect(v->storage->written != NULL, 0) ? SITU__PERHAPS_A_PART : SITU__NO_PART;
-}
-static inline void situ__part_end(const situ_view_desc *v, situ__partly part) {
-  if (part == SITU__A_PART) situ__wrote_part(v);
-  if (part == SITU__PERHAPS_A_PART) situ__mark_part(v);
+static inline bool situ__part_begin(const situ_view_desc *v) {
+  const bool part = situ__writes_part(v) || __builtin_expect(v->storage->written != NULL, 0);
+  if (part) situ__begin_part(v);
+  return part;
 }
 
 /* ---- what a device offers (offers.c) ---- */
