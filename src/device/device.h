@@ -141,6 +141,8 @@ static inline bool situ__writes_part(const situ_view_desc *v) {
 }
 void situ__wrote_part(const situ_view_desc *v) SITU_COLD;
 void situ__wrote_bytes(situ_storage *storage, size_t at, size_t bytes) SITU_COLD;
+/* The first bytes without a value, from *from on. Returns false if there are none. */
+bool situ__find_gap(const situ_storage *storage, int64_t *from, int64_t *past) SITU_COLD;
 /* For a storage that is freed, or whose memory is. */
 void situ__forget_written(situ_storage *storage);
 

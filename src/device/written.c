@@ -143,6 +143,22 @@ void situ__wrote_bytes(situ_storage *storage, size_t at, size_t bytes) {
                                       .stride = { 1 } });
 }
 
+bool situ__find_gap(const situ_storage *storage, int64_t *from, int64_t *past) {
+  situ__mutex_lock(&lock);
+  const situ_written *w = of(storage);
+  const int64_t units = w ? (int64_t)((w->bytes - 1) >> w->shift) + 1 : 0;
+  int64_t unit = w ? *from >> w->shift : 0;
+  while (unit < units && w->bit[unit / 64] >> unit % 64 & 1) unit++;
+  const bool found = unit < units;
+  if (found) {
+    *from = unit << w->shift;
+    while (unit < units && !(w->bit[unit / 64] >> unit % 64 & 1)) unit++;
+    *past = unit < units ? unit << w->shift : (int64_t)w->bytes;
+  }
+  situ__mutex_unlock(&lock);
+  return found;
+}
+
 void situ__forget_written(situ_storage *storage) {
   situ__free(storage->written);
   storage->written = NULL;

@@ -49,7 +49,7 @@ static inline size_t situ__move_size(uint8_t dtype) { return situ_dtype_size((si
 /* Bytes of a storage that move: those of one that is away have left it. */
 static inline uint64_t situ__move_bytes(const situ_storage *s) { return s->flags & SITU_STORAGE_AWAY ? 0 : s->bytes; }
 static inline bool situ__move_has_values(const situ_storage *s) { return s->bytes && situ__holds_some(s); }
-/* Where a part of the storage holds values, all of it counts as written between these two, so that a copy may read it. */
+/* Between these two all of a storage counts as written of which a part is, so that a copy may read it. */
 static inline bool situ__move_reads_parts(situ_storage *s) {
   const bool partly = !situ__is_filled(s) && s->written && !situ__is_dry();
   if (partly) situ__fill(s);

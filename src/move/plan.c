@@ -431,7 +431,7 @@ static void swap_memory(situ_storage *a, situ_storage *b) {
   b->flags = old.flags;
 }
 
-/* What was written goes with the memory; a move leaves it with the storage, whose values it copies. */
+/* Which parts hold values goes with the memory. (A move keeps that in the storage, as it copies the values.) */
 static void swap_contents(situ_storage *a, situ_storage *b) {
   struct situ_written *written = a->written;
   swap_memory(a, b);

@@ -76,7 +76,7 @@ static bool read_counts(situ_move_plan *m, counts *c) {
   for (int k = 0; k < c->devices && good; k++) {
     good = situ__copy_to_host(m->op, c->list[k], 0, found, bytes, SITU__COPY_INTERNAL) == SITU_OK;
     for (int64_t i = 0; good && i < m->count; i++) {
-      if (!found[i] || !situ__is_filled(m->unit[i].storage)) continue; /* garbage was cast too */
+      if (!found[i]) continue;
       m->unit[i].values_lost += found[i];
       m->lossy = true;
     }
@@ -203,6 +203,22 @@ static bool materialise(const situ_move_plan *m, counts *c, const situ_move_unit
   return good;
 }
 
+/* Zeros where the storage holds no values: what is there would count as lost. */
+static bool clear_gaps(const situ_move_plan *m, const situ_move_unit *u) {
+  situ_storage *s = u->storage;
+  const int shift = situ__move_shift(u->from_dtype);
+  const uint32_t version = s->version;
+  bool good = true;
+  for (int64_t from = 0, past; good && situ__find_gap(s, &from, &past); from = past) {
+    const int64_t first = (from - 1 + (INT64_C(1) << shift)) >> shift, count = (past >> shift) - first;
+    const situ_view_desc gap = row_view(s, u->from_dtype, first, count);
+    const situ_work zero = { SITU_VERB_FILL, .outs = 1, .out = { &gap } };
+    good = count <= 0 || situ__run(m->op, u->from, &zero) == SITU_OK;
+  }
+  __atomic_store_n(&s->version, version, __ATOMIC_RELAXED); /* no value has changed */
+  return good;
+}
+
 static bool stage_alone(const situ_move_plan *m, counts *c, situ_move_unit *u) {
   u->destination = m->file && u->to.kind == SITU_CPU ? situ__backing_storage(m->op, m->file, (size_t)u->bytes_after)
                                                      : situ__storage_new(m->op, u->to, (size_t)u->bytes_after);
@@ -213,7 +229,8 @@ static bool stage_alone(const situ_move_plan *m, counts *c, situ_move_unit *u) {
     return situ__copy_storage(m->op, u->destination, 0, u->storage, 0, (size_t)u->bytes, m->why) == SITU_OK;
   const bool partly = situ__move_reads_parts(u->storage), here = situ__move_same(u->from, u->to);
   const bool good =
-      here ? cast_values(m, c, u, u->destination, 0, u->storage, 0, count_values(u)) : cast_across(m, c, u);
+      (!partly || !narrows(u->from_dtype, u->to_dtype) || clear_gaps(m, u)) &&
+      (here ? cast_values(m, c, u, u->destination, 0, u->storage, 0, count_values(u)) : cast_across(m, c, u));
   situ__move_read_parts(u->storage, partly);
   return good;
 }

@@ -152,6 +152,10 @@ static void a_refused_cast_leaves_parts(void **state) {
   assert_null(strstr(situ_error_message(), "first"));
   situ_error_clear();
   expect_half(t);
+  assert_non_null(situ_fill_(situ_narrow(t, 0, 3, 1), 1e30));
+  assert_int_equal(situ_nn_to_dtype(m, SITU_F16), SITU_E_OVERFLOW);
+  expect_error(SITU_E_OVERFLOW, "nn_to_dtype", "1 of first, 2 of second");
+  expect_exact(situ_narrow(t, 0, 2, 2), SITU_SHAPE(2), 1, 1e30F);
   situ_nn_free(m);
 }
 
