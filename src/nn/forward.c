@@ -439,7 +439,10 @@ static bool remove_hook(const char *op, situ_nn_module *m, int64_t handle) {
 }
 
 void situ_nn_remove_hook(situ_nn_module *m, int64_t handle) {
-  if (m && situ__nn_given("nn_remove_hook", "module", m)) (void)remove_hook("nn_remove_hook", m, handle);
+  if (!m || !situ__nn_given("nn_remove_hook", "module", m)) return;
+  for (int64_t i = 0; m->hooks && i < m->hooks->count; i++)
+    if (m->hooks->list[i].id == handle && m->hooks->list[i].text) return; /* the library's own */
+  (void)remove_hook("nn_remove_hook", m, handle);
 }
 
 void situ__nn_free_hooks(struct situ_nn_hooks *hooks) {

@@ -66,6 +66,8 @@ static situ_tensor *take_unscoped(const situ_tensor *t) {
 situ_status situ_data_release(situ_tensor *t) {
   const char *op = "data_release";
   if (!situ__need(op, "input", t)) return situ_error();
+  const situ_status refused = situ__map_may_end(op, t);
+  if (refused != SITU_OK) return refused;
   situ_tensor *lease = situ__scope_take(t, is_lease_of);
   if (!lease) lease = take_unscoped(t);
   if (!lease)

@@ -55,6 +55,18 @@ static mapping *take_mapping(const situ_tensor *lease) {
   return m;
 }
 
+/* A storage has one mapping that writes, or none. */
+situ_status situ__map_may_end(const char *op, const situ_tensor *t) {
+  situ_storage *s = t->view.storage;
+  if (!(s->flags & SITU_STORAGE_HELD)) return SITU_OK;
+  situ__mutex_lock(&lock);
+  const mapping *m = mappings;
+  while (m && m->lease->view.storage != s) m = m->next;
+  const situ__mapped memory = m && situ__same_place(&m->lease->view, &t->view) ? m->memory : (situ__mapped){ 0 };
+  situ__mutex_unlock(&lock);
+  return memory.write ? situ__may_unmap(op, s, &memory) : SITU_OK;
+}
+
 void situ__map_ended(const situ_tensor *lease) {
   mapping *m = take_mapping(lease);
   if (!m) return;

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "device/dry.h"
+#include "device/launch/launch.h"
 #include "situ/blocks.h"
 #include "situ/sys/plain.h"
 #include "situ/sys/shape.h"
@@ -63,17 +64,19 @@ situ_tensor *situ_pin_memory(situ_tensor *input, situ_device device) {
   const char *op = "pin_memory";
   if (!situ__need(op, "input", input) || !situ__device_resolve(op, device, &device)) return NULL;
   if (situ__is_dry()) return situ__dry_blind(op), NULL;
+  const bool has = situ_has_values(input);
+  if (!has && input->view.storage->written) return situ__refuse_unwritten(op, &input->view), NULL; /* in part */
   const situ_shape shape = situ__shape(&input->view);
   situ_tensor *t = situ__tensor_pinned(op, &shape, (situ_dtype)input->view.dtype, (situ_device){ 0 }, device);
   if (!t) return NULL;
   const situ_block_type blocks = situ_block_type_of(input);
   const size_t bytes = (size_t)input->view.numel * situ_dtype_size((situ_dtype)input->view.dtype);
   if ((blocks && situ_set_block_type(t, blocks) != SITU_OK) ||
-      (bytes && situ_has_values(input) && situ_copy_to_host(input, t->view.storage->data, bytes) != SITU_OK)) {
+      (bytes && has && situ_copy_to_host(input, t->view.storage->data, bytes) != SITU_OK)) {
     if (!situ__scope_is_any()) situ_release(t); /* else the scope has it */
     return NULL;
   }
-  if (bytes && situ_has_values(input)) situ__storage_wrote(t->view.storage);
+  if (bytes && has) situ__storage_wrote(t->view.storage);
   return t;
 }
 

@@ -104,6 +104,8 @@ situ_tensor *situ__lease_new(const char *op, const situ_tensor *t, int32_t kind)
 void situ__lease_ended(const situ_tensor *lease);
 /* Maps t's memory for a lease of t; returns the address of the first element, NULL after recording an error. */
 void *situ__map_lease(const char *op, situ_tensor *t, situ_tensor *lease, bool write);
+/* For situ_data_release, while the lease is held: an error if what the host has written must not be copied now. */
+situ_status situ__map_may_end(const char *op, const situ_tensor *t);
 /* For situ_release, before the lease goes: what the host has written is on the device. Records errors. */
 void situ__map_ended(const situ_tensor *lease);
 /* Records which line has leased a storage whose memory was to change. */

@@ -36,6 +36,28 @@ static void an_event_is_asked_and_waited_for(void **state) {
   assert_true(last == 42);
 }
 
+static void failed_work_fails_its_event(void **state) {
+  (void)state;
+  needs_sim();
+  situ_tensor *x = situ_ones(SITU_SHAPE(4), &(situ_options){ .device = there() });
+  bool done;
+  expect_ok(situ_synchronize(there()));
+  void *before = record(there());
+  expect_ok(situ_sim_fail(there().index, SITU_SIM_LATE, 1, false));
+  assert_non_null(situ_add_scalar_(x, 1));
+  void *event = record(there());
+  expect_ok(situ_device_query_event(there(), event, &done));
+  assert_int_equal(situ_device_query_event(there(), event, &done), SITU_E_IO);
+  expect_error(SITU_E_IO, "device_query_event", "the work of the event has failed on sim:");
+  expect_ok(situ_device_query_event(there(), before, &done));
+  assert_true(done);
+  assert_int_not_equal(situ_synchronize(there()), SITU_OK); /* which tells what has failed */
+  situ_error_clear();
+  expect_ok(situ_device_release_event(there(), before));
+  expect_ok(situ_device_release_event(there(), event));
+  expect_ok(situ_sim_reset(there().index));
+}
+
 /* placement: L1 */
 static void a_device_has_further_queues(void **state) {
   (void)state;
@@ -103,6 +125,7 @@ static void wrong_events_are_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
     PAIR_TEST(an_event_is_asked_and_waited_for),
+    PAIR_TEST(failed_work_fails_its_event),
     PAIR_TEST(a_device_has_further_queues),
     PAIR_TEST(wrong_events_are_refused),
   };

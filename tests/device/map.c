@@ -2,6 +2,7 @@
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 opencl:0 */
 #include "situ/graph.h"
+#include "situ/interop.h"
 #include "situ/sys/alloc.h"
 #include "support/pairs.h"
 
@@ -60,6 +61,10 @@ static void nothing_else_uses_it_meanwhile(void **state) {
               *second = situ_data_map(x, SITU_F32, SITU_LEASE_READ);
   assert_true(first && second && first[0] == 0 && second[11] == 5);
   expect_exact(situ_select(situ_neg(x), 0, 0), SITU_SHAPE(4), 0, -1, -2, -3); /* reads go on */
+  void *handle;
+  size_t offset;
+  assert_int_equal(situ_memory_of(x, &handle, &offset), SITU_E_STATE); /* the program could write there */
+  expect_error(SITU_E_STATE, "memory_of", held);
   for (int k = 0; k < 2; k++) {
     expect_refused(situ_fill_(x, 1), SITU_E_STATE, "fill_", held);
     expect_refused(situ_copy_(x, situ_ones(SITU_SHAPE(3, 4), &(situ_options){ .device = there() })), SITU_E_STATE,
@@ -152,10 +157,38 @@ static void a_failed_copy_is_told(void **state) {
   expect_ok(situ_sim_reset(index));
 }
 
+/* A release that is refused loses nothing: the lease is held, and a later release brings the values. */
+static void a_refused_release_keeps_the_lease(void **state) {
+  (void)state;
+  needs_sim();
+  situ_tensor *x = range();
+  float *values = situ_data_map(x, SITU_F32, SITU_LEASE_READ_WRITE);
+  assert_non_null(values);
+  values[3] = 30;
+  expect_ok(situ_graph_capture_begin(there()));
+  assert_int_equal(situ_data_release(x), SITU_E_STATE);
+  expect_error(SITU_E_STATE, "data_release", "a graph is being recorded");
+  situ_graph_free(situ_graph_capture_end());
+  situ_error_clear();
+  situ_setting before;
+  situ_policy_begin(&before, (situ_policy){ .guard_to_device = SITU_GUARD_REFUSE });
+  assert_int_equal(situ_data_release(x), SITU_E_DEVICE);
+  expect_error(SITU_E_DEVICE, "data_release", "this thread's policy refuses copies");
+  situ_policy_end(&before);
+  values[4] = 40;
+  expect_ok(situ_data_release(x));
+  expect_exact(x, SITU_SHAPE(3, 4), 0, 1, 2, 30, 40, 5, 6, 7, 8, 9, 10, 11);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-    PAIR_TEST(the_host_reads_and_writes), PAIR_TEST(nothing_else_uses_it_meanwhile), PAIR_TEST(a_scope_ends_its_own),
-    PAIR_TEST(a_replay_does_not_use_it),  PAIR_TEST(wrong_uses_are_refused),         PAIR_TEST(a_failed_copy_is_told),
+    PAIR_TEST(the_host_reads_and_writes),
+    PAIR_TEST(nothing_else_uses_it_meanwhile),
+    PAIR_TEST(a_scope_ends_its_own),
+    PAIR_TEST(a_replay_does_not_use_it),
+    PAIR_TEST(wrong_uses_are_refused),
+    PAIR_TEST(a_failed_copy_is_told),
+    PAIR_TEST(a_refused_release_keeps_the_lease),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

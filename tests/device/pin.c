@@ -37,6 +37,10 @@ static void a_buffer_without_values(void **state) {
   expect_error(SITU_E_STATE, "neg", "holds no value yet");
   assert_non_null(situ_fill_(y, 2));
   expect_exact(situ_neg(y), SITU_SHAPE(4), -2, -2, -2, -2);
+  situ_tensor *part = situ_empty(SITU_SHAPE(4), NULL);
+  assert_non_null(situ_fill_(situ_narrow(part, 0, 0, 2), 3));
+  expect_refused(situ_pin_memory(part, there()), SITU_E_STATE, "pin_memory", "nothing was written to element [2]");
+  expect_exact(situ_pin_memory(situ_narrow(part, 0, 0, 2), there()), SITU_SHAPE(2), 3, 3);
   assert_non_null(situ_pin_memory(situ_empty(SITU_SHAPE(0), NULL), there()));
   assert_null(situ_pin_memory(NULL, there()));
   expect_error(SITU_E_ARG, "pin_memory", "input");

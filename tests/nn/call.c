@@ -205,6 +205,11 @@ static void hooks_can_refuse_and_remove(void **state) {
   assert_int_equal(situ_nn_register_forward_pre_hook(&m->base, remove_all, text, NULL), SITU_OK);
   expect_exact(situ_nn_forward(&m->base, x), SITU_SHAPE(1), 11);
   assert_string_equal(text, "removed ");
+  assert_int_equal(situ_nn_set_own_hook("own", &m->base, refuse, "of the library"), SITU_OK);
+  for (int64_t i = 0; i < 20; i++) situ_nn_remove_hook(&m->base, i);
+  assert_true(situ_nn_has_own_hook(&m->base, refuse)); /* the program has no handle of it */
+  assert_int_equal(situ_nn_set_own_hook("own", &m->base, refuse, NULL), SITU_OK);
+  assert_false(situ_nn_has_own_hook(&m->base, refuse));
   situ_nn_free(&m->base);
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "situ/graph.h"
 #include "situ/nn.h"
 #include "situ/place.h"
 #include "situ/policy.h"
@@ -441,6 +442,11 @@ static void bad_arguments_are_refused(void **state) {
   expect_error(SITU_E_ARG, "place_check", "inputs");
   assert_int_equal(situ_place_check(NULL, NULL, NULL, NULL), SITU_E_ARG);
   expect_error(SITU_E_ARG, "place_check", "module");
+  situ_tree *in = situ_tree_tensor(situ_ones(SITU_SHAPE(1, 2), NULL));
+  const situ_place_check_options wrong = { .backward = (situ_place_backward)9 };
+  assert_int_equal(situ_place_check(m, in, &wrong, NULL), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "place_check", "options.backward: 9 is not a situ_place_backward");
+  situ_tree_free(in);
   situ_place_report_free(NULL);
   situ_nn_free(m);
 }
@@ -478,6 +484,22 @@ static void the_buffers_history_stays(void **state) {
   situ_nn_free(&m->base);
 }
 
+/* A check copies nothing, so that a graph that is being captured does not hinder it. */
+static void a_capture_goes_on(void **state) {
+  (void)state;
+  const situ_device first = test_device_at(0);
+  situ_nn_module *m = situ_nn_linear(2, 2, NULL);
+  situ_tree *in = situ_tree_tensor(situ_ones(SITU_SHAPE(1, 2), &(situ_options){ .device = first }));
+  char map[32], name[SITU_DEVICE_NAME_MAX];
+  (void)snprintf(map, sizeof map, "*=%s", situ_device_name(first, name));
+  assert_int_equal(situ_graph_capture_begin(first), SITU_OK);
+  assert_int_equal(situ_place_check(m, in, &(situ_place_check_options){ .map = map, .device = first }, NULL), SITU_OK);
+  situ_graph_free(situ_graph_capture_end());
+  situ_error_clear();
+  situ_tree_free(in);
+  situ_nn_free(m);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     TEST(every_copy_has_its_modules),
@@ -494,6 +516,7 @@ int main(void) {
     TEST(nothing_changes),
     TEST(the_buffers_history_stays),
     TEST(a_model_too_large_for_any_memory_is_checked),
+    TEST(a_capture_goes_on),
     TEST(what_is_kept_is_on_meta_afterwards),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -206,7 +206,8 @@ situ_status situ__sim_queue_fetch(situ__sim *sim, const void *handle, size_t at,
 static void run_fetch(const situ__sim *sim, const situ__sim_command *command) {
   situ__sim_fetch *f = command->fetch;
   if (!sim->lost && command->fetched) memcpy(f->host, command->fetch_from, command->fetched);
-  f->lost = sim->lost;
+  const bool is_event = !command->fetch_from; /* which stands for the work before it */
+  f->lost = sim->lost || (is_event && sim->late != SITU_OK);
   f->done = true;
 }
 

@@ -31,7 +31,7 @@ situ_status situ__check_range(const char *op, const situ_storage *storage, size_
   if (settled != SITU_OK) return settled;
   if (at > storage->bytes || bytes > storage->bytes - at)
     return situ__fail(SITU_E_INDEX, op, "bytes %zu to %zu of a storage of %zu", at, at + bytes, storage->bytes);
-  if (__builtin_expect(situ__graph_recording != NULL, 0)) return situ__graph_refuse_copy(op);
+  if (__builtin_expect(situ__graph_recording && !situ__is_dry(), 0)) return situ__graph_refuse_copy(op);
   return situ__device_usable(op, storage->device);
 }
 

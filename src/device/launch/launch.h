@@ -82,6 +82,8 @@ typedef struct situ__mapped {
 } situ__mapped;
 /* Sets host, for at, bytes and write. Waits for the device. */
 situ_status situ__map_memory(const char *op, situ_storage *storage, situ__mapped *mapped);
+/* Returns an error if what the host has written must not be copied now. */
+situ_status situ__may_unmap(const char *op, situ_storage *storage, const situ__mapped *mapped);
 /* Ends it, also if that fails. */
 situ_status situ__unmap_memory(const char *op, situ_storage *storage, situ__mapped *mapped);
 

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "device/graph/graph.h"
 #include "device/launch/launch.h"
 
 /* Memory of the host for a copy, which the device copies directly where it can. */
@@ -37,6 +38,12 @@ situ_status situ__map_memory(const char *op, situ_storage *storage, situ__mapped
   if (status != SITU_OK) return situ__device_failed(op, storage->device, status, before, "mapping");
   return situ__record_copy(op, storage->device, (situ_device){ SITU_CPU, 0 }, m->bytes, storage, m->at, false,
                            SITU__COPY_READ);
+}
+
+situ_status situ__may_unmap(const char *op, situ_storage *storage, const situ__mapped *m) {
+  if (situ__backend(storage->device)->map) return SITU_OK;
+  if (situ__graph_recording) return situ__graph_refuse_copy(op);
+  return situ__guard_copy(op, (situ_device){ SITU_CPU, 0 }, storage->device, m->bytes, SITU__COPY_USER, storage);
 }
 
 situ_status situ__unmap_memory(const char *op, situ_storage *storage, situ__mapped *m) {

@@ -22,8 +22,8 @@ static bool sends(const situ_comm *c, const situ_comm_call *call) {
 static bool has_memory(const situ_tensor *t, bool values) {
   const situ_storage *s = situ_desc(t)->storage;
   const uint32_t flags = __atomic_load_n(&s->flags, __ATOMIC_RELAXED);
-  const uint32_t bad =
-      SITU_STORAGE_SAMPLE | SITU_STORAGE_AWAY | SITU_STORAGE_VOID | (values ? SITU_STORAGE_UNWRITTEN : 0);
+  const uint32_t bad = SITU_STORAGE_SAMPLE | SITU_STORAGE_AWAY | SITU_STORAGE_PENDING | SITU_STORAGE_HELD |
+                       SITU_STORAGE_VOID | (values ? SITU_STORAGE_UNWRITTEN : 0);
   return s->data && !(flags & bad);
 }
 

@@ -394,6 +394,9 @@ bool situ__preflight_goes_back(const situ_nn_module *m, const situ_place_check_o
 }
 
 bool situ__preflight_options(const char *caller, const situ_place_check_options *options) {
+  if (options->backward > SITU_PLACE_BACKWARD_ALWAYS)
+    return situ__fail(SITU_E_ARG, caller, "options.backward: %d is not a situ_place_backward", (int)options->backward),
+           false;
   if (options->optim_count && !options->optims) return situ__null(caller, "optims"), false;
   for (int64_t i = 0; i < options->optim_count; i++)
     if (!situ__valid(caller, "optims[i]", options->optims[i], SITU__AN_OPTIMISER)) return false;
