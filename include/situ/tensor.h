@@ -157,7 +157,8 @@ SITU_API SITU_CHECKED situ_status situ_item_i64(situ_tensor *t, int64_t *out);
 SITU_API void *situ_data_ptr(situ_tensor *t);
 /** A row-major copy in host memory that a device copies from and to directly (x.pin_memory()), on cpu and without a
     history; where the device has no such memory (cpu, adopted devices) in ordinary memory. It is few: for buffers that
-    are used again. The values of input are copied, if it has any. Without a copy: the option `pinned`. */
+    are used again. The values of input are copied, if it has any (SITU_E_STATE if in part). Without a copy: the option
+    `pinned`. */
 SITU_API SITU_CHECKED situ_tensor *situ_pin_memory(situ_tensor *input, situ_device device);
 /** Whether t is in such memory now; a move ends it. False for NULL. */
 SITU_API bool situ_is_pinned(const situ_tensor *t);
@@ -183,7 +184,8 @@ SITU_API void *situ_data_lease(situ_tensor *t, situ_dtype dtype, situ_lease_acce
     counts both copies. On cpu it is situ_data_lease. */
 SITU_API void *situ_data_map(situ_tensor *t, situ_dtype dtype, situ_lease_access access);
 /** Ends the newest lease of t that a scope of this thread has, else the newest that was taken outside of all scopes.
-    SITU_E_STATE if there is none. */
+    SITU_E_STATE if there is none. Where a graph that is captured or this thread's guards refuse the copy of what the
+    host has written, the lease stays, with its values. */
 SITU_API SITU_CHECKED situ_status situ_data_release(situ_tensor *t);
 
 /* ---- printing ----------------------------------------------------------------------------- */

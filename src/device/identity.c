@@ -37,6 +37,9 @@ situ_status situ__device_identified(const char *name, unsigned kind, const char 
   const char *what = by_uuid ? "UUID" : "PCI address", *kind_name = situ__kind_name(kind);
   char wanted[SITU_UUID_MAX], text[SITU_DEVICE_NAME_MAX], shown[SITU__SHOWN_MAX];
   (void)situ__shown(name, shown);
+  if (kind == SITU_CPU || kind == SITU_META || kind == SITU_PLAN)
+    return situ__fail(SITU_E_ARG, op, "\"%s\": a %s device has no %s; its name is \"%s:0\"", shown, kind_name, what,
+                      kind_name);
   if (by_uuid ? !situ__read_uuid(id + strlen("uuid="), wanted) : !situ__read_pci(id + strlen("pci="), wanted))
     return situ__fail(SITU_E_ARG, op, "\"%s\": %s", shown,
                       by_uuid ? "a UUID is 32 hexadecimal digits in groups of 8, 4, 4, 4 and 12, as nvidia-smi -L "

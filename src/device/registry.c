@@ -70,6 +70,7 @@ static const char *status_of(unsigned kind, const char *digits, int count, const
   if (index >= count) return reason;
   situ_device device = { (uint16_t)kind, (uint16_t)index };
   if (is_away(device)) return "the program has it back";
+  if (kind == SITU_PLAN) return reason;
   if (!situ__device_lost(device)) return "it is there";
   const situ_backend *backend = situ__backend(device);
   const char *why = backend->lost ? backend->lost(index) : NULL;

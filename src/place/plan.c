@@ -228,12 +228,23 @@ static situ_status sum_up(const situ_move_plan *moving, situ_place_plan *p) {
   return SITU_OK;
 }
 
+/* A planned device holds no tensor: it says so where one is made. */
+static situ_status check_planned(const situ_move_plan *moving) {
+  int64_t count;
+  const situ_move_unit *unit = situ_move_plan_units(moving, &count);
+  for (int64_t i = 0; i < count; i++)
+    if (unit[i].moves && unit[i].to.kind == SITU_PLAN)
+      return situ_empty(SITU_SHAPE(0), &(situ_options){ .device = unit[i].to }) ? SITU_OK : situ_error();
+  return SITU_OK;
+}
+
 /* Checks whether the move would be refused. Adds the error's text, and clears the thread's error. */
 static void judge(situ__text *text, const situ_move_plan *moving, situ_place_plan *p) {
   situ__errors own;
   char message[1024];
   situ__errors_aside(&own);
-  p->status = situ_move_plan_check(moving);
+  p->status = check_planned(moving);
+  if (p->status == SITU_OK) p->status = situ_move_plan_check(moving);
   SITU_IGNORE(situ__errors_back(&own, message, sizeof message));
   if (p->status == SITU_OK) situ__text_add(text, "it can be made\n");
   else situ__text_add(text, "it would be refused: %s\n", message);

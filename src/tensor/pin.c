@@ -55,6 +55,7 @@ situ_tensor *situ__tensor_pinned(const char *op, const situ_shape *shape, situ_d
                       situ_device_name(at, name)),
            NULL;
   if (!situ__device_resolve(op, device, &device) || !situ_shape_numel(op, shape, &numel)) return NULL;
+  if (device.kind == SITU_PLAN && !situ__is_dry()) return situ__tensor_new(op, shape, dtype, device); /* refused */
   if (situ__is_dry() || !numel || !has_pinned(device)) return situ__tensor_new(op, shape, dtype, host);
   return situ__device_usable(op, device) == SITU_OK ? make_pinned(op, device, shape, dtype) : NULL;
 }

@@ -112,6 +112,21 @@ static void a_failure_is_told_where_values_are_asked_for(void **state) {
   expect_error(SITU_E_NOMEM, "add_scalar_", "was queued on sim");
   assert_null(situ_neg(y)); /* no values came */
   expect_error(SITU_E_STATE, "neg", "the copy that was to bring them failed");
+  expect_refused(situ_add_scalar_(y, 1), SITU_E_STATE, "add_scalar_", "write all of it (situ_zero_)");
+  expect_refused(situ_fill_(situ_narrow(y, 0, 0, 1), 3), SITU_E_STATE, "fill_", "write all of it (situ_zero_)");
+  assert_non_null(situ_zero_(y)); /* which ends it */
+  assert_true(by_item(y) == 0);
+  situ_tensor *four = situ_full(SITU_SHAPE(N), 4, NULL);
+  for (int k = 0; k < 2; k++) {
+    expect_ok(situ_sim_fail(index, SITU_SIM_LATE, 1, false));
+    assert_non_null(situ_add_scalar_(x, 1));
+    y = situ_to_non_blocking(x, here());
+    assert_null(situ_neg(y));
+    situ_error_clear();
+    if (k) expect_ok(situ_copy_from_host(y, situ_data_ptr(four), N * sizeof(float)));
+    else assert_non_null(situ_copy_(y, four));
+    assert_true(by_item(y) == 4);
+  }
   situ_tensor *z = situ_to_non_blocking(x, here());
   expect_ok(situ_sim_fail(index, SITU_SIM_LOST, 1, false));
   assert_int_equal(situ_synchronize(there()), SITU_E_LOST);

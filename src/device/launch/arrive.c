@@ -102,8 +102,21 @@ situ_status situ__settle_arrival(const char *op, situ_storage *storage) {
   if (!(__atomic_load_n(&storage->flags, __ATOMIC_ACQUIRE) & SITU_STORAGE_PENDING)) return SITU_OK;
   situ__described d = { "an operand", "" };
   situ__device_up.describe_storage(storage, &d);
-  return situ__fail(SITU_E_STATE, op, "%s has no values: the copy that was to bring them failed%s; copy again", d.what,
-                    d.where);
+  return situ__fail(
+      SITU_E_STATE, op,
+      "%s has no values: the copy that was to bring them failed%s; copy again, or write all of it (situ_zero_)", d.what,
+      d.where);
+}
+
+void situ__renew_arrival(situ_storage *storage) {
+  situ__mutex_lock(&lock);
+  const arrival *a = arrivals;
+  while (a && a->to != storage) a = a->next;
+  if (!a && __atomic_load_n(&storage->flags, __ATOMIC_RELAXED) & SITU_STORAGE_PENDING) {
+    (void)__atomic_or_fetch(&storage->flags, SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
+    (void)__atomic_and_fetch(&storage->flags, ~SITU_STORAGE_PENDING, __ATOMIC_RELEASE);
+  }
+  situ__mutex_unlock(&lock);
 }
 
 situ_status situ__finish_arrivals(const char *op, situ_device from) {

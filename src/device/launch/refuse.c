@@ -2,6 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "base/fail.h"
 #include "base/text.h"
+#include "device/launch/arrive.h"
 #include "device/launch/checks.h"
 
 /* ---- what a device cannot do ---- */
@@ -177,12 +178,25 @@ static situ_storage *find_read_only(const situ_work *work) {
   return NULL;
 }
 
+/* Whether the work writes all of a storage, and reads nothing of it. */
+static bool is_overwritten(const situ_work *work, const situ_storage *s) {
+  bool whole = false;
+  for (int i = 0; i < work->ins; i++)
+    if (work->in[i] && work->in[i]->storage == s) return false;
+  for (int i = 0; i < work->outs; i++) {
+    const situ_view_desc *v = work->out[i];
+    whole |= v && v->storage == s && (size_t)v->numel << situ__dtypes[v->dtype].shift == s->bytes;
+  }
+  return whole && !work->list_count && !adds_to_output(work);
+}
+
 situ_status situ__check_operands(const char *op, situ_device device, const situ_work *work) {
   const situ_view_desc *elsewhere = find_operand(work, device, situ__is_elsewhere);
   if (elsewhere) return refuse_elsewhere(op, device, elsewhere);
   const situ_backend *backend = situ__backend(device);
   const situ_view_desc *sample;
   while ((sample = find_operand(work, device, is_sample)) != NULL) {
+    if (is_overwritten(work, sample->storage)) situ__renew_arrival(sample->storage);
     const situ_status status = situ__settle(op, sample->storage);
     if (status != SITU_OK) return status;
   }

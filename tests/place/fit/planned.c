@@ -315,6 +315,16 @@ static void nothing_is_there(void **state) {
   situ_nn_module *m = mlp();
   expect_refused(situ_zeros(SITU_SHAPE(2), &(situ_options){ .device = plan0 }), SITU_E_UNSUPPORTED, "zeros", sentence);
   expect_refused(situ_to(situ_ones(SITU_SHAPE(2), NULL), plan0), SITU_E_UNSUPPORTED, "to", sentence);
+  expect_refused(situ_empty(SITU_SHAPE(0), &(situ_options){ .device = plan0 }), SITU_E_UNSUPPORTED, "empty", sentence);
+  expect_refused(situ_pin_memory(situ_ones(SITU_SHAPE(2), NULL), plan0), SITU_E_UNSUPPORTED, "pin_memory", sentence);
+  expect_refused(situ_zeros(SITU_SHAPE(2), &(situ_options){ .pinned = plan0 }), SITU_E_UNSUPPORTED, "zeros", sentence);
+  char text[4096];
+  situ_place_plan plan;
+  assert_true(situ_place_plan_to_string(m, &(situ_nn_to_options){ .device = plan0 }, &plan, text, sizeof text) > 0);
+  assert_int_equal(plan.status, SITU_E_UNSUPPORTED);
+  assert_non_null(strstr(text, "it would be refused: "));
+  assert_non_null(strstr(text, sentence));
+  assert_string_equal(situ_device_status("plan:0"), "planned by a profile, for preflight and fit");
   assert_int_equal(situ_nn_to(m, plan0), SITU_E_UNSUPPORTED);
   expect_error(SITU_E_UNSUPPORTED, "nn_to", sentence);
   expect_on(situ_nn_get_tensor(m, "0.weight"), situ_dev("cpu"));

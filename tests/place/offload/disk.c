@@ -64,6 +64,8 @@ static void begins_and_ends(void **state) {
   assert_true((uint64_t)seen.st_blocks * 512 >= bytes_of(m)); /* it is reserved */
   assert_true(situ_is_in_scratch(w) && situ_nn_get_tensor(m, "0.weight") == w);
   assert_true(test_same_bits(w, before) && situ_device_equal(situ_nn_offloaded_to(m), there()));
+  assert_int_equal(situ_nn_to_scratch(m, "", NULL), SITU_E_ARG);
+  expect_error(SITU_E_ARG, "nn_to_scratch", "give the name of a new file");
   assert_int_equal(situ_nn_to_scratch(m, new_path(), NULL), SITU_E_IO);
   expect_error(SITU_E_IO, "nn_to_scratch", "no new file can be made here: File exists");
   assert_int_equal(unlink(new_path()), 0);
