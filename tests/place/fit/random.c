@@ -1,6 +1,7 @@
 /* Maps of models that have too many parts to try all maps, beside random maps: few that fit copy much less. SITU_TABLE=1 prints
    both. */
 /* test-devices: sim:0 */
+/* test-slow: sim:0/sanitized */
 #include "place/fit/subjects.h"
 
 static situ_nn_module *long_chain(void) {
