@@ -46,7 +46,7 @@ static bool add_view(fallback *f, const situ_view_desc *v, bool written) {
   range *r = &f->range[number - 1];
   r->written |= written;
   if (!situ__desc_range(v, &first, &last)) return true;
-  const size_t item = situ_dtype_size((situ_dtype)v->dtype);
+  const size_t item = situ__dtype_size((situ_dtype)v->dtype);
   const size_t from = (size_t)first * item / ALIGNED * ALIGNED, past = (size_t)(last + 1) * item;
   if (from < r->first) r->first = from;
   if (past > r->past) r->past = past;
@@ -79,7 +79,7 @@ static const situ_view_desc *view_on_host(fallback *f, const situ_view_desc *v) 
   situ_view_desc *own = &f->view[f->views++];
   *own = *v;
   own->storage = r->copy;
-  own->offset = v->numel ? v->offset - (int64_t)(r->first / situ_dtype_size((situ_dtype)v->dtype)) : 0;
+  own->offset = v->numel ? v->offset - (int64_t)(r->first / situ__dtype_size((situ_dtype)v->dtype)) : 0;
   return own;
 }
 
