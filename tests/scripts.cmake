@@ -100,6 +100,11 @@ if(NOT SITU_SANITIZE AND NOT SITU_COVERAGE)
     situ_add_test(tools/${tool} LABELS tools ${${tool}_labels} ${run})
   endforeach()
   set_tests_properties(tools/mutate PROPERTIES TIMEOUT 10800 RUN_SERIAL ON)
+  # The lines that the breaks of the placement table change are still there.
+  if(SITU_PYTHON)
+    situ_add_test(tools/placement_breaks LABELS tools
+      COMMAND ${SITU_PYTHON} ${PROJECT_SOURCE_DIR}/tools/mutate --placement --list)
+  endif()
 
   find_program(SITU_CXX NAMES c++ g++ clang++)
   mark_as_advanced(SITU_CXX)
