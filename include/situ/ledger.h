@@ -70,16 +70,16 @@ SITU_API uint64_t situ_ledger_waits(const situ_ledger *ledger);
 typedef struct situ_transfer {
   situ_device from, to;
   uint64_t bytes;
-  const char *op;     /**< the call that copied: "to", "item", "nn_to"; static text */
-  const char *reason; /**< "asked for", "read", "move", "policy", "input", "offload",
-                           "image", "fallback" or "internal"; static text */
-  const char *role;   /**< role of the tensor: "parameter", "buffer", "tensor", ...; static text */
-  uint64_t storage;   /**< serial number of the storage that was read (written, if the source is host memory); unique */
-  uint32_t version;   /**< number of writes to that storage so far */
-  double seconds;     /**< since the ledger began */
-  char tensor[64];    /**< its name or module path (the end of it, if it is too long); "" if it has none */
-  char module[64];    /**< path of the module in whose call it was made, of "policy" and "input"; "" if in none */
-  char at[160];       /**< source line of the program: "train.c:41 in step"; "" if unknown */
+  const char *op; /**< the call that copied: "to", "item", "nn_to"; static text */
+  /** "asked for", "read", "move", "policy", "input", "offload", "image", "fallback" or "internal"; static text */
+  const char *reason;
+  const char *role; /**< role of the tensor: "parameter", "buffer", "tensor", ...; static text */
+  uint64_t storage; /**< serial number of the storage that was read (written, if the source is host memory); unique */
+  uint32_t version; /**< number of writes to that storage so far */
+  double seconds;   /**< since the ledger began */
+  char tensor[64];  /**< its name or module path (the end of it, if it is too long); "" if it has none */
+  char module[64];  /**< path of the module in whose call it was made, of "policy" and "input"; "" if in none */
+  char at[160];     /**< source line of the program: "train.c:41 in step"; "" if unknown */
 } situ_transfer;
 
 /** Writes the newest transfers, oldest first, at most `capacity`, to out (may be NULL if capacity is 0). Returns how

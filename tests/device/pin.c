@@ -79,7 +79,7 @@ static void factories_make_it(void **state) {
 
 static void *pin_alone(void *x) { return situ_pin_memory(x, there()); }
 
-/* Outside of all scopes, as on a thread that has none, nobody else has the tensor. */
+/* Outside of all scopes, as on a thread that has none, a tensor has no other owner. */
 static void a_failed_copy_leaves_nothing(void **state) {
   (void)state;
   needs_sim();

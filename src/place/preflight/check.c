@@ -410,7 +410,7 @@ situ_status situ_place_check(situ_nn_module *m, const situ_tree *inputs, const s
                              situ_place_report *report) {
   static const situ_place_check_options plain;
   if (!options) options = &plain;
-  const situ__trial trial = { .module = m, .inputs = inputs, .options = options, .map = options->map };
+  const situ__trial trial = { .module = m, .inputs = inputs, .options = options };
   if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__valid(op, "inputs", inputs, SITU__A_TREE))
     return situ_error();
   if (report) *report = (situ_place_report){ 0 };

@@ -227,7 +227,7 @@ situ_status situ_place_mend(situ_nn_module *m, const situ_tree *inputs, const si
   const situ_status status = situ_place_check(m, inputs, options, &report);
   if (status != SITU_OK) return status;
   if (!options) options = &plain;
-  const situ__trial trial = { .module = m, .inputs = inputs, .options = options, .map = options->map };
+  const situ__trial trial = { .module = m, .inputs = inputs, .options = options };
   candidate best = { .left = report.mistakes, .finished = report.finished };
   situ__errors own;
   situ__errors_apart(&own);

@@ -28,12 +28,12 @@ typedef struct mailbox {
   message *first, *last;
 } mailbox;
 
-/* A collective that not all ranks have ended. Of a broadcast, the root's values. */
+/* A collective that not all ranks have ended. */
 typedef struct meeting {
   struct meeting *next;
   int64_t number;
   int way, come, left;
-  bool met, moved;
+  bool met;
   double ready;
   situ_comm_transfer *part; /* of each rank */
 } meeting;
@@ -247,8 +247,7 @@ static void move_values(const meeting *m, int size) {
   }
 }
 
-/* A broadcast needs memory of its own here, since its root may go on; the library's stays until its call has ended, which
-   all ranks have begun before. */
+/* The library keeps a call's memory until the call has ended, which all ranks have begun by then. */
 static meeting *join_meeting(paper_rank *r, int way, const situ_comm_transfer *t, double begins) {
   paper_world *w = r->world;
   const int64_t number = r->number[way]++;
