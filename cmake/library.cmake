@@ -48,6 +48,12 @@ endif()
 set(situ_cpu_sources ${situ_sources})
 list(FILTER situ_cpu_sources INCLUDE REGEX "/src/backend/cpu/")
 set_property(SOURCE ${situ_cpu_sources} APPEND PROPERTY COMPILE_OPTIONS ${situ_aligned})
+# Under a sanitizer, -O1 leaves the tiles of products in memory, where each access is checked.
+if(SITU_SANITIZE)
+  foreach(file gemm/isa/gemm.c conv/isa/conv.c)
+    set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/backend/cpu/${file} APPEND PROPERTY COMPILE_OPTIONS -O2)
+  endforeach()
+endif()
 set(situ_parts $<TARGET_OBJECTS:situ_core>)
 
 # situ_isa(name sources flags...): one more compilation of the files in the list `sources`, whose symbols end in the

@@ -29,12 +29,12 @@ function(situ_value_on device)
   set(value ${value} PARENT_SCOPE)
 endfunction()
 
-# situ_is_slow_on(device words...): in `slow` the label slow if a word is the device, or <device>/sanitized or /double in such
-# a build.
+# situ_is_slow_on(device words...): in `slow` the label slow if a word is the device, or <device>/sanitized, /plain (without a
+# sanitizer) or /double in such a build.
 function(situ_is_slow_on device)
-  set(kinds ${device})
+  set(kinds ${device} ${device}/plain)
   if(SITU_SANITIZE)
-    list(APPEND kinds ${device}/sanitized)
+    set(kinds ${device} ${device}/sanitized)
   endif()
   if(SITU_TEST_CUDA STREQUAL "double")
     list(APPEND kinds ${device}/double)

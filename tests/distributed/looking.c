@@ -2,7 +2,6 @@
    of it as it was, and the training the bits of one without the look, whatever the ranks do with the module.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 */
-/* test-slow: cpu/sanitized */
 #include "distributed/looks.h"
 
 #include "distributed/must.h"

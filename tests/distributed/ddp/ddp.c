@@ -1,7 +1,6 @@
 /* Data parallel training: the same bits for any number of ranks, refusals, and what a lost rank leaves behind.
    SPDX-License-Identifier: MIT */
 /* test-devices: cpu sim:0 cuda:0 */
-/* test-slow: cpu/sanitized */
 #include "situ/dist.h"
 
 #include "distributed/training.h"

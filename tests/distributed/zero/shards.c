@@ -1,6 +1,6 @@
 /* Parameters in parts: the bits of one optimiser, what a rank has of them, what is refused while they are in parts. */
 /* test-devices: cpu sim:0 cuda:0 */
-/* test-slow: cuda:0 cpu/sanitized */
+/* test-slow: cuda:0 */
 #include <stdlib.h>
 
 #include "distributed/divided.h"
