@@ -86,7 +86,7 @@ def generate(name, directory):
     thin(program)
     path = os.path.join(directory, name + ".pt2")
     torch.export.save(program, path)
-    if model in ("flow", "branches"):  # graphs in graphs repeat where they come from
+    if model in ("flow", "branches", "calls"):  # many nodes repeat where they come from
         thin_archive(path)
     tensors = {}
     for k, batch in enumerate(batches):

@@ -251,6 +251,71 @@ class Branches(nn.Module):
         return y * z, u + v
 
 
+class Calls(nn.Module):
+    """Calls that no module makes: gradients of ATen, as exported training steps have them, and calls in place."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.scale = nn.Linear(4, 4), nn.Parameter(torch.rand(4) + 0.5)
+
+    def in_place(self, x):
+        """Results that are differentiated, too."""
+        def of(name, *given):
+            y = x.clone()
+            z = getattr(y, name)(*given)
+            return y * 1.5 + z
+        calls = [("tril_", 1), ("triu_", -1), ("cumsum_", 0), ("cumprod_", 1), ("renorm_", 2, 0, 1.0), ("addmm_", x, x),
+                 ("t_",), ("transpose_", 0, 1), ("swapdims_", 0, 1), ("fill_diagonal_", 2.0)]
+        high = torch.cat([x, x, x])[:, :3].contiguous()
+        return [of(*call) for call in calls] + [
+            x.clone().unsqueeze_(1).cos(), x[:1].clone().squeeze_(0).cos(), high.fill_diagonal_(3.0, wrap=True),
+            torch.special.xlogy(x.abs() + 1, 2.0), torch.special.xlogy(2.0, x.abs() + 1)]
+
+    def gradients(self, x, g):
+        op = torch.ops.aten
+        image, planes, vector = x.reshape(1, 2, 4, 2), g.reshape(1, 4, 2, 2), x[0]
+        kernel = x[:, :2].reshape(4, 2, 1, 1)
+        pooled, at = op.max_pool2d_with_indices(image, [2, 2], [2, 2])
+        _, mean, rstd = op.native_layer_norm(x, [4], vector, vector, 1e-5)
+        _, means, rstds = op.native_group_norm(image, vector[:2], vector[:2], 1, 2, 8, 2, 1e-5)
+        loss, classes, one = x.log_softmax(1), torch.tensor([0, 3, 1, -100]), g.sum()
+        _, total = op.nll_loss_forward(loss, classes, vector.abs(), 1, -100)
+        return [
+            op.silu_backward(g, x), op.mish_backward(g, x), op.hardswish_backward(g, x), op.hardsigmoid_backward(g, x),
+            op.gelu_backward(g, x), op.gelu_backward(g, x, approximate="tanh"), op.hardtanh_backward(g, x, -0.5, 0.5),
+            op.threshold_backward(g, x, 0.1), op.softplus_backward(g, x, 2, 20), op.leaky_relu_backward(g, x, 0.1, False),
+            op.elu_backward(g, 0.5, 2, 1, False, x), op.elu_backward(g, 0.5, 2, 1, True, op.elu(x, 0.5, 2)),
+            op.glu_backward(g[:, :2], x, 1), op.sigmoid_backward(g, x.sigmoid()), op.tanh_backward(g, x.tanh()),
+            op._softmax_backward_data(g, x.softmax(1), 1, x.dtype), op._log_softmax_backward_data(g, loss, 1, x.dtype),
+            op.mse_loss_backward(one, x, g, 1), op.smooth_l1_loss_backward(one, x, g, 1, 0.5),
+            op.huber_loss_backward(one, x, g, 2, 0.5), op.binary_cross_entropy_backward(one, x.sigmoid(), g.sigmoid()),
+            op.nll_loss_backward(one, loss, classes, vector.abs(), 1, -100, total), total,
+            op.slice_backward(g, [4, 9], 1, 1, 8, 2), op.select_backward(g, [4, 3, 4], 1, 2),
+            op.diagonal_backward(vector, [4, 4], 0, 0, 1), op.unfold_backward(g, [13], 0, 4, 3),
+            op.embedding_dense_backward(g, torch.tensor([1, 0, 3, 1]), 5, 3, False),
+            op.value_selecting_reduction_backward(vector, 1, torch.tensor([0, 3, 1, 1]), [4, 4], False),
+            op.max_pool2d_with_indices_backward(pooled, image, [2, 2], [2, 2], [0, 0], [1, 1], False, at),
+            op.max_unpool2d(pooled, at, [4, 2]), op.native_dropout_backward(g, x > 0, 2.0),
+            op.avg_pool2d_backward(pooled, image, [2, 2], [2, 2], [0, 0], False, True, None),
+            op._adaptive_avg_pool2d_backward(pooled, image),
+            *op.convolution_backward(planes, planes[:, :2], kernel, [4], [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [True] * 3),
+            *op.native_layer_norm_backward(g, x, [4], mean, rstd, vector, vector, [True] * 3),
+            *op.native_group_norm_backward(g.reshape(1, 2, 4, 2), image, means, rstds, vector[:2], 1, 2, 8, 2, [True] * 3),
+            *op.native_batch_norm_backward(planes, planes * 2, vector, vector, vector.abs(), None, None, False, 1e-5, [True] * 3),
+            op.add.out(x, g, out=torch.empty_like(x)), op.mm.out(x, g, out=torch.empty_like(x)),
+            torch.searchsorted(x.sort()[0].double(), g), 1 << classes[:3], 9 >> classes[:3]]
+
+    def forward(self, x):
+        square = (self.a(x).mean(0) + self.a.weight) * self.scale
+        fixed = square.detach()
+        return self.in_place(square) + self.gradients(fixed, fixed.flip(0) * 0.7)
+
+
+@row("calls")
+def calls():
+    return Calls(), lambda batch: {"x": torch.randn(batch, 4)}
+
+
 @row("branches")
 def branches():
     return Branches(), lambda batch: {"x": torch.randn(batch, 4)}
@@ -286,7 +351,7 @@ hugging("tiny-resnet", "ResNetModel", "ResNetConfig", image(16), embedding_size=
         layer_type="basic")
 # Exported by earlier versions of torch, too (generate.py --old).
 COMMITTED_OLD = "mlp mlp-f64 cnn lstm transformer".split()
-COMMITTED = "mlp cnn lstm gru unet-ish tiny-bert tiny-llama tiny-gpt2 tiny-resnet mlp-f64 transformer flow branches".split()
+COMMITTED = "mlp cnn lstm gru unet-ish tiny-bert tiny-llama tiny-gpt2 tiny-resnet mlp-f64 transformer flow branches calls".split()
 COMMITTED_ONNX = "mlp cnn lstm gru unet-ish tiny-bert tiny-resnet".split()
 # After run_decompositions().
 COMMITTED_CORE = "unet-ish tiny-bert".split()

@@ -150,8 +150,11 @@ static situ_tensor *run_gelu(situ__op_call *c) {
   return situ_gelu(situ__arg_tensor(c, 0), *situ__arg_text(c, 1) == 't' ? SITU_GELU_TANH : SITU_GELU_NONE);
 }
 static situ_tensor *run_elu(situ__op_call *c) {
-  if (situ__arg_number(c, 2) != 1 || situ__arg_number(c, 3) != 1) return situ__call_refuse(c, "has a scale");
-  return situ_elu(situ__arg_tensor(c, 0), situ__arg_number(c, 1));
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  const double alpha = situ__arg_number(c, 1), scale = situ__arg_number(c, 2), each = situ__arg_number(c, 3);
+  if (scale == 1 && each == 1) return situ_elu(x, alpha);
+  situ_tensor *below = situ_expm1(situ_mul_scalar(situ_clamp(x, -INFINITY, 0), each));
+  return situ_where(situ_gt_scalar(x, 0), situ_mul_scalar(x, scale), situ_mul_scalar(below, alpha * scale));
 }
 static situ_tensor *run_logit(situ__op_call *c) {
   return situ_logit(situ__arg_tensor(c, 0), situ__arg_given(c, 1) ? situ__arg_number(c, 1) : 0);

@@ -129,6 +129,17 @@ static situ_tensor *run_adaptive_avg_pool2d(situ__op_call *c) {
 static situ_tensor *run_adaptive_avg_pool3d(situ__op_call *c) {
   return situ_adaptive_avg_pool3d(situ__arg_tensor(c, 0), situ__arg_dims(c, 1));
 }
+/* Each value goes to its place among those of its plane. */
+static situ_tensor *run_max_unpool2d(situ__op_call *c) {
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  situ_shape size = situ_shape_of(x);
+  const situ_shape plane = situ__arg_dims(c, 2);
+  if (size.ndim < 3 || plane.ndim != 2) return situ__call_refuse(c, "is not of planes");
+  size.dim[size.ndim - 2] = plane.dim[0], size.dim[size.ndim - 1] = plane.dim[1];
+  situ_tensor *y = situ_flatten(situ_new_zeros(x, size, NULL), -2, -1);
+  y = situ_scatter(y, -1, situ_flatten(situ__arg_tensor(c, 1), -2, -1), situ_flatten(x, -2, -1));
+  return situ_reshape(y, size);
+}
 static situ_tensor *run_adaptive_max_pool1d(situ__op_call *c) {
   return situ_adaptive_max_pool1d(situ__arg_tensor(c, 0), situ__arg_dims(c, 1).dim[0], situ__call_wanted(c, 1));
 }
@@ -255,6 +266,14 @@ static situ_tensor *run_dropout(situ__op_call *c) {
   const bool on = situ__arg_flag(c, 2) && situ__call_trains(c);
   return situ_dropout(situ__arg_tensor(c, 0), situ__arg_number(c, 1), on, NULL);
 }
+/* And what was kept. */
+static situ_tensor *run_native_dropout(situ__op_call *c) {
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  const bool on = (!situ__arg_given(c, 2) || situ__arg_flag(c, 2)) && situ__call_trains(c);
+  situ_tensor *factor = situ_dropout(situ_ones_like(x, NULL), situ__arg_number(c, 1), on, NULL);
+  if (c->node->outs > 1) c->also[0] = situ_gt_scalar(factor, 0);
+  return situ_mul(x, factor);
+}
 /* Whole channels are dropped: one factor for each, of the first two dimensions. */
 static situ_tensor *run_feature_dropout(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0);
@@ -276,6 +295,13 @@ static situ_tensor *run_attention(situ__op_call *c) {
                                      .scale = situ__arg_given(c, 6) ? situ__arg_number(c, 6) : SITU_NONE,
                                      .enable_gqa = situ__arg_flag(c, 7) };
   return situ_scaled_dot_product_attention(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_tensor(c, 2), &o);
+}
+/* Its second result, the logarithms of the sums, is backward's. */
+static situ_tensor *run_attention_for_cpu(situ__op_call *c) {
+  const situ__arg arg[] = { c->arg[0], c->arg[1], c->arg[2], c->arg[5], c->arg[3], c->arg[4], c->arg[6], { 0 } };
+  situ__op_call call = *c;
+  call.arg = arg;
+  return run_attention(&call);
 }
 static situ_tensor *run_embedding(situ__op_call *c) {
   const int64_t padding = situ__arg_int(c, 2);
@@ -349,6 +375,7 @@ static const situ__op_row rows[] = {
   { "max_pool1d.default", MAX_POOL, .run = run_max_pool1d },
   { "max_pool2d.default", MAX_POOL, .run = run_max_pool2d },
   { "max_pool3d.default", MAX_POOL, .run = run_max_pool3d },
+  { "max_unpool2d.default", "t self, t indices, I output_size", .run = run_max_unpool2d },
   { "max_pool1d_with_indices.default", MAX_POOL, .results = 2, .run = run_max_pool1d },
   { "max_pool2d_with_indices.default", MAX_POOL, .results = 2, .run = run_max_pool2d },
   { "max_pool3d_with_indices.default", MAX_POOL, .results = 2, .run = run_max_pool3d },
@@ -366,6 +393,9 @@ static const situ__op_row rows[] = {
 
   { "batch_norm.default", BATCH_NORM, .run = run_batch_norm },
   { "_native_batch_norm_legit.default", BATCH_NORM, .results = 3, .run = run_batch_norm },
+  { "native_batch_norm.default",
+    "t input, t? weight, t? bias, t? running_mean, t? running_var, b training, n momentum, n eps", .results = 3,
+    .run = run_batch_norm },
   { "_native_batch_norm_legit.no_stats", "t input, t? weight, t? bias, _ training, n momentum, n eps", .results = 3,
     .run = run_batch_norm_of_batch },
   { "_native_batch_norm_legit_no_training.default",
@@ -394,6 +424,7 @@ static const situ__op_row rows[] = {
   { "_softmax.default", "t self, i dim, b half_to_float", .run = run_softmax_core },
   { "_log_softmax.default", "t self, i dim, b half_to_float", .run = run_log_softmax_core },
   { "dropout.default", "t input, n p, b train", .run = run_dropout },
+  { "native_dropout.default", "t input, n p, b? train", .results = 2, .run = run_native_dropout },
   { "feature_dropout.default", "t input, n p, b train", .run = run_feature_dropout },
   { "alpha_dropout.default", "t input, n p, b train", .run = run_alpha_dropout },
   { "feature_alpha_dropout.default", "t input, n p, b train", .run = run_alpha_dropout },
@@ -403,6 +434,9 @@ static const situ__op_row rows[] = {
   { "scaled_dot_product_attention.default",
     "t query, t key, t value, t? attn_mask, n dropout_p=0, b is_causal=0, *n? scale, *b enable_gqa=0",
     .run = run_attention },
+  { "_scaled_dot_product_flash_attention_for_cpu.default",
+    "t query, t key, t value, n dropout_p=0, b is_causal=0, *t? attn_mask, *n? scale", .results = 2,
+    .run = run_attention_for_cpu },
   { "embedding.default", "t weight, t indices, i padding_idx=-1, b scale_grad_by_freq=0, _ sparse",
     .run = run_embedding },
   { "embedding_renorm_.default", "t self, t indices, n max_norm, n norm_type", .run = run_embedding_renorm,

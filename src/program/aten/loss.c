@@ -43,6 +43,19 @@ static situ_tensor *compare_classes(situ__op_call *c, classes_loss *fn) {
 static situ_tensor *run_cross_entropy(situ__op_call *c) { return compare_classes(c, situ_cross_entropy); }
 static situ_tensor *run_nll(situ__op_call *c) { return compare_classes(c, situ_nll_loss); }
 
+/* And the sum of the weights of the targets. */
+static situ_tensor *run_nll_forward(situ__op_call *c) {
+  situ_cross_entropy_options o = { .weight = situ__arg_tensor(c, 2),
+                                   .has_ignore_index = true,
+                                   .ignore_index = situ__arg_int(c, 4),
+                                   .reduction = reduction_of(c, 3) };
+  situ_tensor *x = situ__arg_tensor(c, 0), *target = situ__arg_tensor(c, 1), **total = situ__call_wanted(c, 1);
+  situ_tensor *y = situ_nll_loss(x, target, &o);
+  o.reduction = SITU_REDUCTION_SUM;
+  if (total) *total = situ_nll_loss(situ_full_like(x, -1, NULL), target, &o);
+  return y;
+}
+
 static situ_tensor *run_bce(situ__op_call *c) {
   return situ_binary_cross_entropy(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_tensor(c, 2),
                                    reduction_of(c, 3));
@@ -107,6 +120,7 @@ static situ_tensor *run_ctc(situ__op_call *c) {
 
 #define COMPARED "t self, t target, i reduction=1"
 #define CLASSES "t self, t target, t? weight, i reduction=1, i ignore_index=-100, n label_smoothing=0"
+#define FORWARD "t self, t target, t? weight, i reduction, i ignore_index"
 #define CTC "t log_probs, t targets, h input_lengths, h target_lengths, i blank=0, i reduction=1, b zero_infinity=0"
 
 static const situ__op_row rows[] = {
@@ -119,6 +133,8 @@ static const situ__op_row rows[] = {
   { "hinge_embedding_loss.default", "t self, t target, i reduction=1, n margin=1", .run = run_hinge_embedding },
   { "cross_entropy_loss.default", CLASSES, .run = run_cross_entropy },
   { "nll_loss.default", CLASSES, .run = run_nll },
+  { "nll_loss_forward.default", FORWARD, .results = 2, .run = run_nll_forward },
+  { "nll_loss2d_forward.default", FORWARD, .results = 2, .run = run_nll_forward },
   { "nll_loss2d.default", CLASSES, .run = run_nll },
   { "nll_loss_nd.default", CLASSES, .run = run_nll },
   { "binary_cross_entropy.default", "t self, t target, t? weight, i reduction=1", .run = run_bce },

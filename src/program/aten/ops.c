@@ -6,9 +6,10 @@
 #include "program/graph/program.h"
 
 static const situ__op_family *const families[] = {
-  &situ__elementwise_family, &situ__special_family, &situ__shape_family,     &situ__join_family,  &situ__layers_family,
-  &situ__image_family,       &situ__reduce_family,  &situ__order_family,     &situ__index_family, &situ__make_family,
-  &situ__linalg_family,      &situ__loss_family,    &situ__recurrent_family, &situ__size_family,
+  &situ__elementwise_family, &situ__special_family, &situ__shape_family,    &situ__join_family,
+  &situ__layers_family,      &situ__image_family,   &situ__reduce_family,   &situ__order_family,
+  &situ__index_family,       &situ__make_family,    &situ__linalg_family,   &situ__loss_family,
+  &situ__recurrent_family,   &situ__size_family,    &situ__backward_family,
 };
 
 /* ATen's second names for an op, up to the overload: their schemas are the same but for the first name. */
@@ -58,11 +59,16 @@ static const struct {
   { "special_round", "round" },
   { "special_sinc", "sinc" },
   { "special_xlogy", "xlogy" },
+  { "squeeze_", "squeeze" }, /* a trace calls what such a call changed by its result from then on */
   { "subtract", "sub" },
+  { "swapaxes_", "swapaxes" },
+  { "swapdims_", "swapdims" },
+  { "t_", "t" },
   { "trapz", "trapezoid" },
   { "unsafe_chunk", "chunk" },
   { "unsafe_split", "split" },
   { "unsafe_split_with_sizes", "split_with_sizes" },
+  { "unsqueeze_", "unsqueeze" },
   { "_unsafe_index", "index" },
   { "_unsafe_index_put", "index_put" },
 };
@@ -108,9 +114,36 @@ static bool ends_in(const char *op, size_t length, const char *end) {
 static bool keeps_shape(const situ__op_row *row) {
   static const situ__op_family *const keeping[] = { &situ__elementwise_family, &situ__special_family,
                                                     &situ__index_family };
+  static const char *const others[] = { "tril",  "triu",  "cumsum", "cumprod", "renorm",
+                                        "addmm", "addmv", "addbmm", "baddbmm", "addr" };
   for (size_t f = 0; f < sizeof keeping / sizeof *keeping; f++)
     if (row >= keeping[f]->row && row < keeping[f]->row + keeping[f]->count) return true;
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    if (strncmp(row->target, others[i], strlen(others[i])) == 0 && row->target[strlen(others[i])] == '.') return true;
   return false;
+}
+
+/* The row of "add.out": that of the overload of "add" which takes tensors, with one more parameter. */
+static const situ__op_row *find_out(situ__arena *arena, const char *op, size_t length) {
+  static const char *const overloads[] = { ".Tensor", ".default", ".dim", ".dim_IntList", ".Tensor_Scalar" };
+  char name[96], parameters[400];
+  const situ__op_row *row = NULL;
+  for (size_t i = 0; i < sizeof overloads / sizeof *overloads && !row; i++)
+    row = find_named(op, length, overloads[i], name, sizeof name);
+  if (!row || row->results || row->size || row->in_place || strlen(row->parameters) + 12 > sizeof parameters)
+    return NULL;
+  const int count = snprintf(parameters, sizeof parameters, "%s, *t out", row->parameters);
+  situ__op_row *made = situ__arena_take(arena, 1, sizeof *made);
+  (void)snprintf(name, sizeof name, "%.*s.out", (int)length, op);
+  const char *target = situ__arena_text(arena, name, strlen(name));
+  if (!made || !target) return NULL;
+  *made = *row;
+  made->target = target;
+  made->parameters = situ__arena_text(arena, parameters, (size_t)count);
+  made->out = true;
+  made->folds = false;
+  made->prepacked = 0;
+  return made->parameters ? made : NULL;
 }
 
 const situ__op_row *situ__op_row_for(situ__arena *arena, const char *target) {
@@ -121,6 +154,7 @@ const situ__op_row *situ__op_row_for(situ__arena *arena, const char *target) {
   const char *overload = target + length;
   if (!row) row = find_named(target, length, overload, name, sizeof name);
   if (row) return row;
+  if (strcmp(overload, ".out") == 0) return find_out(arena, target, length);
   const bool copies = ends_in(target, length, "_copy");
   const bool operator= strncmp(target, "__i", 3) == 0 && ends_in(target, length, "__"); /* "__iand__" is "__and__" */
   const bool in_place = operator|| ends_in(target, length, "_");

@@ -71,7 +71,9 @@ static situ_tensor *run_searchsorted(situ__op_call *c) {
   if (situ__arg_given(c, 5)) sorted = situ_gather(sorted, -1, situ__arg_tensor(c, 5));
   situ_tensor *values = situ__arg_is_tensor(c, 1) ? situ__arg_tensor(c, 1)
                                                   : situ_new_full(sorted, SITU_SCALAR, situ__arg_number(c, 1), NULL);
-  return integer(situ_searchsorted(sorted, values, right), situ__arg_flag(c, 2));
+  const situ_dtype common = situ_promote_types(situ_dtype_of(sorted), situ_dtype_of(values));
+  return integer(situ_searchsorted(situ_to_dtype(sorted, common), situ_to_dtype(values, common), right),
+                 situ__arg_flag(c, 2));
 }
 static situ_tensor *run_bucketize(situ__op_call *c) {
   situ_tensor *bounds = situ__arg_tensor(c, 1);

@@ -182,7 +182,32 @@ static situ_tensor *run_pad(situ__op_call *c) {
   return first ? pad_first(x, list + SITU_MAX_DIMS, first, value) : x;
 }
 
+/* With `wrap`, a matrix that is higher than wide has one diagonal below the other, each a row apart. */
+static situ_tensor *run_fill_diagonal(situ__op_call *c) {
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  const situ_shape size = situ_shape_of(x);
+  const double value = situ__arg_number(c, 1);
+  if (size.ndim < 2) return situ__call_refuse(c, "is of fewer than two dimensions");
+  if (situ_numel(x) == 0) return x;
+  if (size.ndim > 2) {
+    int64_t step = 0;
+    for (int d = 0; d < size.ndim; d++) {
+      if (size.dim[d] != size.dim[0]) return situ__call_refuse(c, "is of dimensions that differ");
+      step += situ_stride(x, d);
+    }
+    situ_tensor *all = situ_as_strided(x, SITU_SHAPE(size.dim[0]), SITU_SHAPE(step), situ_storage_offset(x));
+    return situ_fill_(all, value) ? x : NULL;
+  }
+  const int64_t high = size.dim[0], wide = size.dim[1];
+  for (int64_t row = 0; row < high; row += situ__arg_flag(c, 2) ? wide + 1 : high) {
+    situ_tensor *block = situ_narrow(x, 0, row, high - row < wide ? high - row : wide);
+    if (!situ_fill_(situ_diagonal(block, 0, 0, 1), value)) return NULL;
+  }
+  return x;
+}
+
 static const situ__op_row rows[] = {
+  { "fill_diagonal_.default", "t self, n fill_value, b wrap=0", .run = run_fill_diagonal },
   { "view.default", "t self, I size", .run = run_reshape },
   { "_unsafe_view.default", "t self, I size", .run = run_reshape },
   { "reshape.default", "t self, I shape", .run = run_reshape },
@@ -191,6 +216,7 @@ static const situ__op_row rows[] = {
   { "flatten.using_ints", "t self, i start_dim=0, i end_dim=-1", .run = run_flatten },
   { "unflatten.int", "t self, i dim, I sizes", .run = run_unflatten },
   { "transpose.int", "t self, i dim0, i dim1", .run = run_transpose },
+  { "transpose_.default", "t self, i dim0, i dim1", .run = run_transpose },
   { "swapaxes.default", "t self, i axis0, i axis1", .run = run_transpose },
   { "swapdims.default", "t self, i dim0, i dim1", .run = run_transpose },
   { "permute.default", "t self, I dims", .run = run_permute },

@@ -42,7 +42,8 @@ static const char *next_parameter(const char *at, parameter *p) {
   return at + strspn(at, ", ");
 }
 
-static int count_parameters(const char *text) {
+int situ__op_parameters(const situ__op_row *row) {
+  const char *text = row->parameters;
   parameter p;
   int count = 0;
   while ((text = next_parameter(text, &p))) count++;
@@ -187,7 +188,7 @@ bool situ__bind_args(situ__arena *arena, const situ__op_row *row, const situ__na
   enum { MOST = 32 };
   bool used[MOST] = { false };
   parameter p;
-  const int parameters = count_parameters(row->parameters);
+  const int parameters = situ__op_parameters(row);
   situ__arg *arg = situ__arena_take(arena, (size_t)parameters, sizeof *arg);
   if (!arg || count > MOST) {
     situ__text_add(problem, arg ? "has more than %d arguments" : "has no memory for %d arguments", MOST);

@@ -87,8 +87,10 @@ typedef struct situ__op_row {
   situ_tensor *(*scalar)(situ_tensor *input, double other);       /* if it is a number */
   bool (*size)(situ__op_call *call, situ__value *out);            /* gives an int or a bool, or a float: */
   situ__real real;
-  bool in_place; /* the functions are not: run on a copy of the first argument, which gets their result */
-  bool copies;   /* the functions give views: the results are copies of them */
+  bool in_place;           /* the functions are not: run on a copy of the first argument, which gets their result */
+  bool out;                /* the last argument gets the result */
+  bool copies;             /* the functions give views: the results are copies of them */
+  const char *gradient_of; /* of the call of this row by the arguments from 1 on; argument 0 is the result's gradient */
   /* ONNX: the first parameters, which are inputs by their order; the others, and inputs that once were, are attributes
      by name. */
   int inputs;
@@ -108,7 +110,8 @@ typedef struct situ__op_family {
 } situ__op_family;
 extern const situ__op_family situ__elementwise_family, situ__special_family, situ__shape_family, situ__join_family,
     situ__layers_family, situ__image_family, situ__recurrent_family, situ__reduce_family, situ__order_family,
-    situ__index_family, situ__make_family, situ__linalg_family, situ__loss_family, situ__size_family;
+    situ__index_family, situ__make_family, situ__linalg_family, situ__loss_family, situ__size_family,
+    situ__backward_family;
 /* The row of "linear.default"; NULL: there is none. */
 const situ__op_row *situ__op_row_of(const char *target);
 
@@ -274,6 +277,9 @@ bool situ__call_prepack(const situ__op_call *c, situ_tensor *input, situ_tensor 
    input, if the gate is not NULL. */
 situ_tensor *situ__call_conv2d(const situ__op_call *c, situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
                                situ_tensor *gate, const situ_conv_options *options, bool max_pool);
+
+/* Runs the function of the call's row. */
+situ_tensor *situ__call_function(situ__op_call *c);
 
 /* Arguments by their place in the row's parameters. */
 bool situ__arg_given(const situ__op_call *c, int k); /* false: None */

@@ -6,11 +6,13 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/text.h"
+#include "bind.h"
 #include "declare.h"
 #include "flow.h"
 #include "module.h"
 #include "situ/sys/dry.h"
 #include "situ/sys/layers.h"
+#include "situ/sys/shape.h"
 
 static const char op[] = "nn_call";
 
@@ -152,7 +154,7 @@ static bool takes_tensor(const situ__op_call *c) {
   return number < (least ? -(INT64_C(1) << -least) : 0) || number >= INT64_C(1) << (least ? -least : bits);
 }
 
-static situ_tensor *run_function(situ__op_call *c) {
+situ_tensor *situ__call_function(situ__op_call *c) {
   const situ__op_row *row = c->node->row;
   if (row->run) return row->run(c);
   if (row->binary && !c->self && !situ__arg_is_tensor(c, 0)) { /* a number comes first */
@@ -169,18 +171,27 @@ static situ_tensor *run_function(situ__op_call *c) {
   return situ__call_refuse(c, "takes a tensor, not a number, as its second argument");
 }
 
+static situ_tensor *give_out(situ__op_call *c) {
+  situ_tensor *y = situ__call_function(c), *out = situ__arg_tensor(c, situ__op_parameters(c->node->row) - 1);
+  if (!y) return NULL;
+  const situ_shape given = situ_shape_of(y), wanted = situ_shape_of(out);
+  if (!situ_shape_equal(&given, &wanted)) return situ__call_refuse(c, "has an out of another size than its result");
+  return situ_copy_(out, y);
+}
+
 static situ_tensor *run_row(situ__op_call *c) {
   if (c->node->row->copies) {
-    situ_tensor *first = run_function(c);
+    situ_tensor *first = situ__call_function(c);
     for (int k = 1; first && k < c->node->outs; k++) c->also[k - 1] = situ_clone(c->also[k - 1]);
     return first ? situ_clone(first) : NULL;
   }
-  if (!c->node->row->in_place) return run_function(c);
+  if (c->node->row->out) return give_out(c);
+  if (!c->node->row->in_place) return situ__call_function(c);
   situ_tensor *target = situ__arg_tensor(c, 0);
   /* Of the copy, so that backward has the values before. */
   const bool clean = situ_error() == SITU_OK;
   c->self = situ_clone(target);
-  situ_tensor *y = c->self ? run_function(c) : NULL;
+  situ_tensor *y = c->self ? situ__call_function(c) : NULL;
   return y && (!clean || situ_error() == SITU_OK) ? situ_copy_(target, y) : NULL;
 }
 
