@@ -143,9 +143,10 @@ typedef struct situ_dist_zero3_options {
 
     A parameter that no unit holds has its shape, dtype and device, and no memory: all reads, writes and moves of it are
     refused (SITU_E_STATE, with its name), as when a module uses parameters of a part that it does not call: make it a
-    unit. situ_dist_zero_unshard makes them whole. A parameter that shares its memory with others is SITU_E_UNSUPPORTED,
-    so is a ddp with .check_every. units may be NULL. Other errors as of situ_dist_zero2_new. Free it behind
-    situ_dist_zero_unshard, or the parameters stay without memory. */
+    unit. situ_dist_zero_unshard makes them whole. A module on meta stays there until situ_dist_checkpoint_load or
+    situ_nn_to gives this rank's parts memory, and no others. A parameter that shares its memory with others is
+    SITU_E_UNSUPPORTED, so is a ddp with .check_every. units may be NULL. Other errors as of situ_dist_zero2_new. Free
+    it behind situ_dist_zero_unshard, or the parameters stay without memory. */
 SITU_API situ_dist_zero *situ_dist_zero3_new(situ_tree *parameters, situ_dist_ddp *ddp,
                                              const situ_dist_zero3_options *units, situ_dist_make_optim make, double lr,
                                              const situ_optim_options *options);
@@ -226,8 +227,9 @@ SITU_API SITU_CHECKED situ_status situ_dist_checkpoint_save(const char *director
     and step, on any number of ranks; of N ranks that saved, rank r gets the generators of rank r modulo N. A collective
     call. NULL fields are skipped; a part that the checkpoint lacks is SITU_E_FORMAT. Each rank reads what it needs from
     the files of all, and everything is checked before anything changes: on an error of any rank all ranks return it,
-    with the rank and the file, and nothing has changed. Parameters in parts (stage 3) are whole during the load. (If a
-    device fails in the last copies, that rank alone has not changed; the communicator then refuses further calls.) */
+    with the rank and the file, and nothing has changed. Of parameters in parts (stage 3) and states in parts a rank
+    reads its own elements. options.device: where tensors go that are on meta, {0}: the default device. (If a device
+    fails in the last copies, that rank alone has not changed; the communicator then refuses further calls.) */
 SITU_API SITU_CHECKED situ_status situ_dist_checkpoint_load(const char *directory, situ_comm *comm,
                                                             situ_dist_checkpoint *checkpoint,
                                                             const situ_load_options *options);

@@ -119,6 +119,13 @@ SITU_API bool situ_safetensors_metadata_at(const situ_safetensors *file, int64_t
 /** Loads one tensor, owned by the innermost scope; NULL on error. It shares memory with no other.
     Threads may load from one open file concurrently. */
 SITU_API situ_tensor *situ_safetensors_load(situ_safetensors *file, const char *name);
+/** Elements [from, from + count) of one tensor of a safetensors file, in the order of its memory, as one dimension.
+    Reads their bytes alone, and so compares no checksum, unless they are all (see situ_safetensors_verify).
+    SITU_E_UNSUPPORTED: of other formats. */
+SITU_API situ_tensor *situ_safetensors_load_part(situ_safetensors *file, const char *name, int64_t from, int64_t count);
+/** Reads one tensor of a safetensors file, keeps nothing of it, and compares its checksum, if there is one that
+    situ_safetensors_load would compare. */
+SITU_API SITU_CHECKED situ_status situ_safetensors_verify(situ_safetensors *file, const char *name);
 
 /** Gives back the memory of a module's parameters and persistent buffers, on any device: saves them to a safetensors
     file at `path`, which must stay, and maps them there. Their values are the file's, read when they are used, on the

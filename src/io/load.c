@@ -16,6 +16,7 @@
 #include "io/safetensors/shard.h"
 #include "io/torch/torch.h"
 #include "io/format/values.h"
+#include "situ/sys/shape.h"
 
 /* The location of a tensor. */
 typedef struct place {
@@ -302,6 +303,14 @@ static bool restore_blocks(const char *by, const situ__shard *s, const char *nam
          false;
 }
 
+static situ__source source_of(const char *by, const situ__shard *s) {
+  return (situ__source){ .op = by, .path = s->path, .fd = s->fd, .mapping = s->mapping };
+}
+static bool checks(const situ_safetensors *f, const situ__shard *s) {
+  return s->sum && (!s->mapping || f->options.verify == SITU_VERIFY_ALWAYS);
+}
+static const uint32_t *sum_of(const place *p) { return &p->shard->sum[p->entry - p->shard->header.entry]; }
+
 static situ_tensor *load_place(const char *by, const situ_safetensors *f, const place *p) {
   const situ_file_entry *e = p->entry;
   const situ__shard *s = p->shard;
@@ -317,23 +326,65 @@ static situ_tensor *load_place(const char *by, const situ_safetensors *f, const 
     return situ__fail(SITU_E_UNSUPPORTED, by, "%s: '%s' is of dtype %s, which this library does not have", s->path,
                       situ__shown(e->name, shown), e->type),
            NULL;
-  const situ__source source = { .op = by, .path = s->path, .fd = s->fd, .mapping = s->mapping };
-  bool check = s->sum && (!s->mapping || f->options.verify == SITU_VERIFY_ALWAYS);
-  const uint32_t *sum = check ? &s->sum[e - s->header.entry] : NULL;
-  situ_tensor *t = situ__values_load(&source, e->name, e->offset, &e->shape, e->dtype, f->options.device, sum);
+  const situ__source source = source_of(by, s);
+  situ_tensor *t = situ__values_load(&source, e->name, e->offset, &e->shape, e->dtype, f->options.device,
+                                     checks(f, s) ? sum_of(p) : NULL);
   if (t && e->dtype == SITU_U8 && s->header.metadata_count && !restore_blocks(by, s, e->name, t)) return NULL;
   return t ? situ_set_name(t, e->name) : NULL;
 }
 
-situ_tensor *situ_safetensors_load(situ_safetensors *file, const char *name) {
-  static const char by[] = "safetensors_load";
+/* NULL after recording an error. */
+static const place *get_place(const char *by, const situ_safetensors *file, const char *name) {
   char shown[SITU__SHOWN_MAX];
   if (!is_open(by, file) || !situ__given(by, "name", name)) return NULL;
   const place *p = find_place(file, name);
-  if (p) return load_place(by, file, p);
-  return situ__fail(SITU_E_ARG, by, "there is no tensor '%s' in %s", situ__shown(name, shown),
-                    file->count ? file->shards[0].path : "an empty index"),
-         NULL;
+  if (!p)
+    situ__fail(SITU_E_ARG, by, "there is no tensor '%s' in %s", situ__shown(name, shown),
+               file->count ? file->shards[0].path : "an empty index");
+  return p;
+}
+
+situ_tensor *situ_safetensors_load(situ_safetensors *file, const char *name) {
+  static const char by[] = "safetensors_load";
+  const place *p = get_place(by, file, name);
+  return p ? load_place(by, file, p) : NULL;
+}
+
+/* A tensor whose elements lie in a safetensors file one behind the other. NULL after recording an error. */
+static const place *get_elements(const char *by, const situ_safetensors *file, const char *name) {
+  char shown[SITU__SHOWN_MAX];
+  const place *p = get_place(by, file, name);
+  if (p && (!p->shard || !p->entry->dtype))
+    return situ__fail(SITU_E_UNSUPPORTED, by, "'%s' is of dtype %s in a file of %s: load all of it",
+                      situ__shown(name, shown), p->entry->type, situ_safetensors_format(file)),
+           NULL;
+  return p;
+}
+
+situ_tensor *situ_safetensors_load_part(situ_safetensors *file, const char *name, int64_t from, int64_t count) {
+  static const char by[] = "safetensors_load_part";
+  int64_t numel;
+  const place *p = get_elements(by, file, name);
+  if (!p || !situ_shape_numel(by, &p->entry->shape, &numel)) return NULL;
+  if (from < 0 || count < 0 || from > numel - count)
+    return situ__fail(SITU_E_ARG, by, "elements %lld to %lld of '%.200s', which has %lld", (long long)from,
+                      (long long)(from + count), name, (long long)numel),
+           NULL;
+  const situ_file_entry *e = p->entry;
+  const situ__source source = source_of(by, p->shard);
+  const bool all = count == numel && checks(file, p->shard);
+  situ_tensor *t = situ__values_load(&source, e->name, e->offset + from * (int64_t)situ_dtype_size(e->dtype),
+                                     &SITU_SHAPE(count), e->dtype, file->options.device, all ? sum_of(p) : NULL);
+  return t ? situ_set_name(t, e->name) : NULL;
+}
+
+situ_status situ_safetensors_verify(situ_safetensors *file, const char *name) {
+  static const char by[] = "safetensors_verify";
+  const place *p = get_elements(by, file, name);
+  if (!p) return situ_error();
+  const situ__source source = source_of(by, p->shard);
+  if (!checks(file, p->shard)) return SITU_OK;
+  return situ__values_check(&source, p->entry->name, p->entry->offset, p->entry->bytes, *sum_of(p));
 }
 
 /* A flat dict, in the order of the names. */

@@ -303,8 +303,7 @@ static bool check_memory(const situ_move_plan *m, const situ__demands *roughly) 
 
 /* Its values are in parts, which follow it; to meta, or in another dtype, it would not be known again. */
 static bool moves_in_parts(const situ_move_unit *u) {
-  const bool real = u->from.kind != SITU_META && u->to.kind != SITU_META;
-  return real && !situ__move_casts(u) && u->tensor && u->tensor->meta && u->tensor->meta->part;
+  return u->to.kind != SITU_META && !situ__move_casts(u) && u->tensor && u->tensor->meta && u->tensor->meta->part;
 }
 
 static bool check_unit(const situ_move_plan *m, const situ_move_unit *u, situ__demands *demands) {

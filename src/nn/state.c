@@ -114,6 +114,8 @@ static situ_status compare_one(const situ_nn_visit *at, void *payload) {
   const bool adopt = adopts(l, from) && (!home.kind || situ_device_equal(home, situ_device_of(from)));
   if (adopt) l->adopted = situ_device_of(from);
   l->meta |= on_meta;
+  /* The caller of situ_nn_load_when loads the parts of it. */
+  if (l->wait.ready && situ_device_of(from).kind == SITU_META && situ_memory_is_away(to)) return SITU_OK;
   l->valueless |= !situ_has_values(from);
   return add_part(l, &(situ__nn_part){ .to = to, .from = from, .home = home, .adopts = adopt });
 }

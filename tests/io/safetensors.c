@@ -160,6 +160,37 @@ static void entries_tell_where(void **state) {
   situ_tree_free(tree);
 }
 
+/* A part reads its own bytes, so it may lie in a file that is damaged elsewhere; the whole is verified by itself. */
+static void a_part_of_a_tensor(void **state) {
+  (void)state;
+  situ_tensor *whole = counting(SITU_F32, SITU_SHAPE(10, 100));
+  situ_tree *tree = situ_tree_put(situ_tree_dict(), "w", situ_tree_tensor(whole));
+  assert_int_equal(situ_save(path, tree, NULL), SITU_OK);
+  for (int map = 0; map < 2; map++) {
+    situ_safetensors *f = situ_safetensors_open(path, &(situ_load_options){ .map = map, .verify = SITU_VERIFY_ALWAYS });
+    static const int64_t parts[][2] = { { 0, 1000 }, { 0, 1 }, { 117, 300 }, { 999, 1 }, { 1000, 0 } };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+      assert_same(situ_safetensors_load_part(f, "w", parts[i][0], parts[i][1]),
+                  situ_narrow(situ_reshape(whole, SITU_SHAPE(1000)), 0, parts[i][0], parts[i][1]));
+    assert_int_equal(situ_safetensors_verify(f, "w"), SITU_OK);
+    assert_null(situ_safetensors_load_part(f, "w", 1, 1000));
+    refused(SITU_E_ARG);
+    assert_null(situ_safetensors_load_part(f, "none", 0, 1));
+    refused(SITU_E_ARG);
+    situ_safetensors_close(f);
+  }
+  FILE *file = fopen(path, "r+b");
+  assert_true(file && fseek(file, -1, SEEK_END) == 0 && fputc(0x11, file) == 0x11 && fclose(file) == 0);
+  situ_safetensors *f = situ_safetensors_open(path, NULL);
+  assert_non_null(situ_safetensors_load_part(f, "w", 0, 999));
+  assert_null(situ_safetensors_load_part(f, "w", 0, 1000));
+  refused(SITU_E_FORMAT);
+  assert_int_equal(situ_safetensors_verify(f, "w"), SITU_E_FORMAT);
+  refused(SITU_E_FORMAT);
+  situ_safetensors_close(f);
+  situ_tree_free(tree);
+}
+
 /* The mapping lives as long as its tensors; what is written to them stays private. */
 /* placement: A18 */
 static void mapped_tensors_keep_the_mapping(void **state) {
@@ -294,6 +325,7 @@ int main(void) {
     T(nothing_is_a_file_too),
     T(metadata_travels),
     T(entries_tell_where),
+    T(a_part_of_a_tensor),
     T(mapped_tensors_keep_the_mapping),
     T(keeps_permissions),
     T(refuses_targets),

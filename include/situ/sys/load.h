@@ -17,7 +17,8 @@ SITU_API SITU_CHECKED situ_status situ_nn_load_check(situ_nn_module *m, const si
 typedef situ_status (*situ_nn_load_ready)(void *payload);
 /** situ_nn_load_state_dict that calls `ready` once, on this thread, when all is checked and copied to the devices, and
     before the first tensor changes: other loads can be waited for there. Later only a device that fails in the last
-    copies can refuse it. */
+    copies can refuse it. Of a tensor whose memory is away (situ_release_memory), and that the state has on meta, shapes
+    and dtypes are compared alone: its parts are the caller's to load. */
 SITU_API SITU_CHECKED situ_status situ_nn_load_when(situ_nn_module *m, const situ_tree *state,
                                                     const situ_nn_load_options *options, situ_nn_load_ready ready,
                                                     void *payload);

@@ -86,7 +86,8 @@ SITU_API SITU_CHECKED situ_status situ_swap_memory(const char *op, situ_tensor *
 SITU_API SITU_CHECKED situ_status situ_take_memory(const char *op, situ_tensor *meta, situ_tensor *real);
 /** Frees the memory of t, which must be all of its storage, while its values are elsewhere: shape, dtype, device and
     version stay, and all reads, writes and moves (but see situ_set_part) are refused (SITU_E_STATE) with its name and
-    `where`, static text ("its values are in parts"). SITU_E_STATE: it is away already. */
+    `where`, static text ("its values are in parts"). On meta, what computes its values is forgotten. SITU_E_STATE: it
+    is away already. */
 SITU_API SITU_CHECKED situ_status situ_release_memory(const char *op, situ_tensor *t, const char *where);
 /** Gives such a tensor the memory of `values`, of its size and on its device, whose own values are away then. No
     version changes: saved values of a recorded call are valid again. */

@@ -199,15 +199,17 @@ static situ_status ask(void *payload) {
 
 static bool load_set(meeting *m, const char *directory, situ_dist_checkpoint *c, const situ_load_options *options) {
   situ__set set = { 0 };
-  situ__dist_loading loading = { 0 };
+  situ__dist_loading loading = { .home = options ? options->device : (situ_device){ 0 } };
+  if (!loading.home.kind) loading.home = situ_get_default_device();
+  const situ_nn_load_options home = { .device = loading.home };
   question q = { .m = m };
   const bool opened = open_set(m, &set, directory, c, options);
-  const bool whole = opened && (!c->zero || situ_dist_zero_unshard(c->zero) == SITU_OK);
-  bool loaded = whole && situ__dist_load_prepare(&loading, &set, m->comm, c) &&
-                (c->model ? situ_nn_load_when(c->model, loading.model, NULL, ask, &q) : ask(&q)) == SITU_OK;
+  const bool loaded = opened && (!c->zero || !c->zero->shards || situ__zero_scatter(load_op, c->zero)) &&
+                      situ__dist_load_prepare(&loading, &set, m->comm, c) &&
+                      (c->model ? situ_nn_load_when(c->model, loading.model, &home, ask, &q) : ask(&q)) == SITU_OK &&
+                      situ__dist_commit_shards(&loading, c->zero);
   if (opened && !q.asked) SITU_IGNORE((int)agree(m, loading_call, false));
-  if (whole && c->zero) loaded = situ_dist_zero_reshard(c->zero) == SITU_OK && loaded; /* keeps what was loaded */
-  if (q.agreed && !loaded) situ_comm_abort(m->comm, situ_error_message());             /* a device has failed */
+  if (q.agreed && !loaded) situ_comm_abort(m->comm, situ_error_message()); /* a device has failed */
   situ__dist_load_end(&loading, c, loaded);
   situ__set_close(&set);
   return loaded;

@@ -14,30 +14,30 @@ static bool report_missing(const situ__set *set, const char *what) {
 
 /* ---- the parts of a divided optimiser ---- */
 
+typedef struct part_of {
+  const situ_dist_zero *zero;
+  const situ__zero_part *part;
+} part_of;
+
+static situ_tensor *read_state(const situ__set *set, int64_t i, const char *name, void *payload) {
+  const part_of *of = payload;
+  const situ__zero_part *p = of->part;
+  if (!situ__zero_fits(set->op, of->zero, p, name, set->pieces[i].numel)) return NULL;
+  return situ__zero_is_number(name) ? situ__set_whole(set, i, name, NULL)
+                                    : situ__set_elements(set, i, p->from, p->count);
+}
+
 /* The state of a part's parameter, of which it reads the part's elements alone. */
 static situ_tree *read_part(const situ_dist_zero *z, const situ__zero_part *p, const void *payload) {
-  const situ__set *set = payload;
   char prefix[48];
   const size_t cut = (size_t)snprintf(prefix, sizeof prefix, OPTIMIZER "state.%" PRId64 ".", p->parameter);
-  situ_tree *dict = situ_tree_dict();
-  for (int64_t i = situ__set_find(set, prefix); dict && situ__set_has(set, i, prefix); i = situ__set_next(set, i)) {
-    const situ__piece *first = &set->pieces[i];
-    char name[48];
-    (void)snprintf(name, sizeof name, "%.*s", (int)(first->name_length - cut), first->name + cut);
-    const bool number = situ__zero_is_number(name);
-    situ_tensor *t = NULL;
-    if (situ__zero_fits(set->op, z, p, name, first->numel))
-      t = number ? situ_reshape(situ__set_elements(set, i, 0, first->numel), first->shape)
-                 : situ__set_elements(set, i, p->from, p->count);
-    dict = situ__set_put(dict, first, cut, t);
-  }
-  return dict;
+  return situ__set_section(payload, prefix, cut, read_state, &(part_of){ z, p });
 }
 
 static situ_tree *optimizer_state(const situ__set *set, const situ_dist_checkpoint *c) {
   if (!situ__set_has(set, situ__set_find(set, OPTIMIZER), OPTIMIZER)) return report_missing(set, "optimizer"), NULL;
-  if (c->optimizer) return situ__set_section(set, OPTIMIZER, strlen(OPTIMIZER));
-  situ_tree *groups = situ__set_section(set, OPTIMIZER "param_groups.", strlen(OPTIMIZER));
+  if (c->optimizer) return situ__set_section(set, OPTIMIZER, strlen(OPTIMIZER), situ__set_whole, NULL);
+  situ_tree *groups = situ__set_section(set, OPTIMIZER "param_groups.", strlen(OPTIMIZER), situ__set_whole, NULL);
   situ_tree *own = groups ? situ__zero_own_state(c->zero, groups, read_part, set) : NULL;
   situ_tree_free(groups);
   return own;
@@ -83,7 +83,7 @@ static bool read_run(situ__dist_loading *l, const situ__set *set, const situ_com
 /* ---- all of it ---- */
 
 static bool prepare_model(situ__dist_loading *l, const situ__set *set, const situ_dist_checkpoint *c) {
-  l->model = situ__set_section(set, "model.", strlen("model."));
+  l->model = situ__dist_read_model(l, set, c);
   return l->model && situ_nn_load_check(c->model, l->model, NULL) == SITU_OK;
 }
 
@@ -95,7 +95,7 @@ static bool prepare_optimizer(situ__dist_loading *l, const situ__set *set, const
 }
 
 static bool prepare_scheduler(situ__dist_loading *l, const situ__set *set, const situ_dist_checkpoint *c) {
-  situ_tree *state = situ__set_section(set, "scheduler.", strlen("scheduler."));
+  situ_tree *state = situ__set_section(set, "scheduler.", strlen("scheduler."), situ__set_whole, NULL);
   if (state && !situ_tree_count(state)) report_missing(set, "scheduler");
   else if (state) l->scheduler = situ_lr_scheduler_load_prepare(c->scheduler, state);
   situ_tree_free(state);
@@ -111,6 +111,7 @@ bool situ__dist_load_prepare(situ__dist_loading *l, const situ__set *set, const 
 
 void situ__dist_load_end(situ__dist_loading *l, situ_dist_checkpoint *c, bool commit) {
   situ_optim_load_end(l->optimizer, commit);
+  situ__dist_end_shards(l, commit);
   situ_lr_scheduler_load_end(l->scheduler, commit);
   situ_tree_free(l->model);
   if (!commit) return;

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/map.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "checkpoint.h"
@@ -56,8 +55,7 @@ static bool measure(const char *op, const situ_tree *flat, int64_t *total, uint6
   return good;
 }
 
-/* The first part of each parameter in parts, by the parameter's storage. */
-static bool map_parts(const char *op, const situ_dist_zero *z, situ__map *first) {
+bool situ__dist_map_parts(const char *op, const situ_dist_zero *z, situ__map *first) {
   for (int64_t k = z->part_count; k-- > 0;) {
     const situ_tensor *whole = situ_tree_tensor_at(z->parameters, z->parts[k].parameter);
     if (!situ__map_put(first, situ_desc(whole)->storage, &z->parts[k]))
@@ -103,7 +101,8 @@ static bool put_common(const char *op, const situ_comm *comm, const situ_dist_ze
                        situ_tree **file, uint64_t *layout) {
   int64_t total;
   situ__map parts = { 0 };
-  const bool good = measure(op, flat, &total, layout) && (!zero || !zero->shards || map_parts(op, zero, &parts)) &&
+  const bool good = measure(op, flat, &total, layout) &&
+                    (!zero || !zero->shards || situ__dist_map_parts(op, zero, &parts)) &&
                     put_elements(comm, zero, flat, total, &parts, file);
   situ__map_free(&parts);
   return good;

@@ -62,10 +62,9 @@ typedef struct situ__set_shard {
 typedef struct situ__set {
   const char *op;
   situ__set_id id;
-  char *sums;                       /* of the manifest */
-  const situ_load_options *options; /* the caller's */
-  situ_device device;               /* of the tensors */
-  situ__set_shard *files;           /* of each rank */
+  char *sums;                /* of the manifest */
+  situ_load_options options; /* the caller's, but for the device: values come to the host first */
+  situ__set_shard *files;    /* of each rank */
   struct situ__set_turns {
     int file[SITU__SET_OPEN]; /* which are open; -1: none */
     int next;                 /* the place of the next one to be opened: that of the oldest */
@@ -85,13 +84,15 @@ int64_t situ__set_find(const situ__set *set, const char *prefix);
 bool situ__set_has(const situ__set *set, int64_t i, const char *prefix);
 /* The number of the first piece of the tensor behind that of piece i. */
 int64_t situ__set_next(const situ__set *set, int64_t i);
-/* Elements [from, from + count) of the tensor whose first piece is i, as one dimension; NULL after recording an error.
- */
+/* Elements [from, from + count) of the tensor whose first piece is i, as one dimension: reads no others, but to compare
+   checksums. NULL after recording an error. */
 situ_tensor *situ__set_elements(const situ__set *set, int64_t i, int64_t from, int64_t count);
-/* Puts a value into a dict under the name of its piece without the first `cut` bytes; returns the dict. */
-situ_tree *situ__set_put(situ_tree *dict, const situ__piece *piece, size_t cut, situ_tensor *value);
-/* The tensors whose names begin with `prefix`, whole, as a flat dict under their names without the first `cut` bytes.
+/* Reads the tensor whose first piece is i. NULL after recording an error. */
+typedef situ_tensor *(*situ__set_reader)(const situ__set *set, int64_t i, const char *key, void *payload);
+situ_tensor *situ__set_whole(const situ__set *set, int64_t i, const char *key, void *payload);
+/* The tensors whose names begin with `prefix`, as a flat dict whose keys are their names without the first `cut` bytes.
    NULL after recording an error. */
-situ_tree *situ__set_section(const situ__set *set, const char *prefix, size_t cut);
+situ_tree *situ__set_section(const situ__set *set, const char *prefix, size_t cut, situ__set_reader read,
+                             void *payload);
 
 #endif

@@ -6,6 +6,8 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/size.h"
+#include "distributed/ddp/ddp.h"
 #include "set.h"
 #include "situ/ops.h"
 #include "situ/sys/shape.h"
@@ -32,7 +34,7 @@ static situ_safetensors *open_file(const situ__set *set, int rank) {
     set->files[*turn].open = NULL;
   }
   *turn = rank;
-  f->open = situ_safetensors_open(f->path, set->options);
+  f->open = situ_safetensors_open(f->path, &set->options);
   return f->open && is_of_set(set, rank) ? f->open : NULL;
 }
 
@@ -158,8 +160,9 @@ static bool open_set(situ__set *set, const char *directory) {
 }
 
 bool situ__set_open(situ__set *set, const char *op, const char *directory, const situ_load_options *options) {
-  *set = (situ__set){ .op = op, .options = options, .device = { SITU_CPU, 0 } };
-  if (options && options->device.kind) set->device = options->device;
+  *set = (situ__set){ .op = op };
+  if (options) set->options = *options;
+  set->options.device = (situ_device){ SITU_CPU, 0 };
   return open_set(set, directory) && are_whole(set);
 }
 
@@ -195,29 +198,37 @@ int64_t situ__set_next(const situ__set *set, int64_t i) {
 
 /* ---- putting together ---- */
 
-/* The elements of a piece, 1-D. A file that was closed meanwhile is opened again. */
-static situ_tensor *load_piece(const situ__set *set, const situ__piece *p) {
+/* A checksum is that of a whole piece. If ranks read parts of it, the one that has an element chosen by chance compares
+   it, for which it reads all: so each has about as much to read. */
+static bool checks_piece(const situ__set *set, const situ__piece *p, int64_t from, int64_t end) {
+  if (from == p->from && end == p->to) return false; /* as it is loaded */
+  const uint64_t number = (uint64_t)(p - set->pieces);
+  const int64_t chosen = p->from + (int64_t)(situ__dist_hash(&number, sizeof number) % (uint64_t)(p->to - p->from));
+  return from <= chosen && chosen < end;
+}
+
+/* Elements [from, end) of a tensor, which a piece has, 1-D. A file that was closed meanwhile is opened again. */
+static situ_tensor *load_piece(const situ__set *set, const situ__piece *p, int64_t from, int64_t end) {
   situ_safetensors *file = open_file(set, p->file);
-  if (file) return situ_safetensors_load(file, p->entry);
-  situ__error_add("  if another save has replaced this checkpoint meanwhile, load it again: nothing has changed");
-  return NULL;
+  if (!file)
+    situ__error_add("  if another save has replaced this checkpoint meanwhile, load it again: nothing has changed");
+  if (!file || (checks_piece(set, p, from, end) && situ_safetensors_verify(file, p->entry) != SITU_OK)) return NULL;
+  return situ_safetensors_load_part(file, p->entry, from - p->from, end - from);
 }
 
 static bool copy_piece(const situ__set *set, const situ__piece *p, situ_tensor *out, int64_t from) {
-  const int64_t first = p->from > from ? p->from : from, end = from + situ_numel(out), last = p->to < end ? p->to : end;
+  const int64_t first = situ__max_i64(p->from, from), end = situ__min_i64(p->to, from + situ_numel(out));
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
-  situ_tensor *values = load_piece(set, p);
-  const bool good = situ_copy_(situ_narrow(out, 0, first - from, last - first),
-                               situ_narrow(values, 0, first - p->from, last - first));
+  const bool good = situ_copy_(situ_narrow(out, 0, first - from, end - first), load_piece(set, p, first, end));
   return situ_scope_end(&scope) == SITU_OK && good;
 }
 
 situ_tensor *situ__set_elements(const situ__set *set, int64_t i, int64_t from, int64_t count) {
   const situ__piece *p = &set->pieces[i];
   while (p->to <= from && p->to < p->numel) p++;
-  if (p->from == from && p->to == from + count) return load_piece(set, p);
-  const situ_options like = { .dtype = p->dtype, .device = set->device };
+  if (p->from <= from && from + count <= p->to) return load_piece(set, p, from, from + count);
+  const situ_options like = { .dtype = p->dtype, .device = { SITU_CPU, 0 } };
   situ_tensor *out = situ_empty(SITU_SHAPE(count), &like);
   for (; out && p->from < from + count; p++) {
     if (!copy_piece(set, p, out, from)) return NULL;
@@ -226,27 +237,27 @@ situ_tensor *situ__set_elements(const situ__set *set, int64_t i, int64_t from, i
   return out;
 }
 
-situ_tree *situ__set_put(situ_tree *dict, const situ__piece *p, size_t cut, situ_tensor *value) {
-  const size_t length = p->name_length - cut;
-  char *key = situ__alloc(length + 1);
-  if (!key) {
-    situ__no_memory("tree_put", length + 1);
-    situ_tree_free(dict);
-    return NULL;
-  }
-  memcpy(key, p->name + cut, length);
-  key[length] = '\0';
-  dict = situ_tree_put(dict, key, situ_tree_tensor(value));
-  situ__free(key);
-  return dict;
+situ_tensor *situ__set_whole(const situ__set *set, int64_t i, const char *key, void *payload) {
+  (void)key, (void)payload;
+  return situ_reshape(situ__set_elements(set, i, 0, set->pieces[i].numel), set->pieces[i].shape);
 }
 
-situ_tree *situ__set_section(const situ__set *set, const char *prefix, size_t cut) {
+situ_tree *situ__set_section(const situ__set *set, const char *prefix, size_t cut, situ__set_reader read,
+                             void *payload) {
   situ_tree *dict = situ_tree_dict();
   for (int64_t i = situ__set_find(set, prefix); dict && situ__set_has(set, i, prefix); i = situ__set_next(set, i)) {
     const situ__piece *p = &set->pieces[i];
-    situ_tensor *flat = situ__set_elements(set, i, 0, p->numel);
-    dict = situ__set_put(dict, p, cut, situ_reshape(flat, p->shape));
+    const size_t length = p->name_length - cut;
+    char *key = situ__alloc(length + 1);
+    if (!key) {
+      situ__no_memory("tree_put", length + 1);
+      situ_tree_free(dict);
+      return NULL;
+    }
+    memcpy(key, p->name + cut, length);
+    key[length] = '\0';
+    dict = situ_tree_put(dict, key, situ_tree_tensor(read(set, i, key, payload)));
+    situ__free(key);
   }
   return dict;
 }

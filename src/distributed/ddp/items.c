@@ -81,6 +81,11 @@ static const char *find_change(const situ__dist_item *was, const situ__dist_item
   return exact && was->in_bucket && !is->in_bucket ? "was frozen" : NULL;
 }
 
+/* It was on meta, and has values now, which may differ among the ranks. */
+static bool got_values(const situ__dist_item *was, const situ__dist_item *is) {
+  return was->device.kind == SITU_META && is->device.kind != SITU_META;
+}
+
 /* Notes which items of `now` are new. Sets the first item that has changed, and how; NULL: none has. Returns false
    after recording an error. */
 static bool compare_items(const char *op, const situ_dist_ddp *d, situ_dist_ddp *now, bool exact,
@@ -93,7 +98,7 @@ static bool compare_items(const char *op, const situ_dist_ddp *d, situ_dist_ddp 
     situ__dist_item *is = &now->items[i];
     const situ__dist_item *was = situ__map_get(&known, is->tensor);
     const char *change = find_change(was, is, exact);
-    is->is_new = !was;
+    is->is_new = !was || got_values(was, is);
     if (change && !*item) *item = is, *how = change;
     good = situ__map_put(&left, is->tensor, is);
   }
@@ -162,7 +167,9 @@ static bool accept_moves(situ_dist_ddp *d, const situ_dist_ddp *now, bool exact)
     const situ__dist_item *was = &d->items[i];
     situ__dist_item is = now->items[i];
     const situ__dist_bucket *b = was->bucket >= 0 ? &d->buckets[was->bucket] : NULL;
-    if (was->tensor != is.tensor || (b && !situ_device_equal(is.device, now->items[b->items[0]].device))) return false;
+    if (was->tensor != is.tensor || (b && !situ_device_equal(is.device, now->items[b->items[0]].device)) ||
+        (got_values(was, &is) && !d->lockstep)) /* else each rank has its own parts */
+      return false;
     is.device = was->device;
     if (find_change(was, &is, exact)) return false;
   }

@@ -22,11 +22,14 @@ uint64_t situ__dist_hash(const void *data, size_t bytes) {
   return hash ^ hash >> 29;
 }
 
+static bool on_meta(const situ__dist_item *item) { return situ_device_of(item->tensor).kind == SITU_META; }
+
 static void describe_item(const situ__dist_item *item, char text[TEXT]) {
   const situ_shape shape = situ_shape_of(item->tensor);
   char size[SITU_SHAPE_TEXT];
-  (void)snprintf(text, TEXT, "%s %.90s %s %.60s", item->is_buffer ? "buffer" : "parameter", item->name,
-                 situ_dtype_name(situ_dtype_of(item->tensor)), situ_shape_text(&shape, size));
+  (void)snprintf(text, TEXT, "%s %.90s %s %.60s%s", item->is_buffer ? "buffer" : "parameter", item->name,
+                 situ_dtype_name(situ_dtype_of(item->tensor)), situ_shape_text(&shape, size),
+                 on_meta(item) ? " on meta" : "");
 }
 
 /* The first rank whose hash is not that of rank 0. */
@@ -117,7 +120,8 @@ bool situ__dist_compare_values(const char *op, situ_dist_ddp *d) {
   uint64_t *hashes = situ__calloc((size_t)(d->item_count + 1), sizeof *hashes);
   if (!hashes) return situ__no_memory(op, (size_t)(d->item_count + 1) * sizeof *hashes), false;
   bool good = true;
-  for (int64_t i = 0; good && i < d->item_count; i++) good = hash_item(op, &d->items[i], &hashes[i]);
+  for (int64_t i = 0; good && i < d->item_count; i++)
+    good = on_meta(&d->items[i]) || hash_item(op, &d->items[i], &hashes[i]);
   int64_t item = -1;
   int rank = 0;
   good = good && find_difference(op, d, "hashes of the values", hashes, &item, &rank);
@@ -139,7 +143,7 @@ static bool load_buckets(const char *op, const situ_dist_ddp *d, situ_dist_ddp *
   if (!(load->items = situ__alloc(bytes))) return situ__no_memory(op, bytes), false;
   for (int64_t i = 0; i < d->item_count; i++) {
     load->items[i] = d->items[i];
-    load->items[i].in_bucket = d->items[i].is_new;
+    load->items[i].in_bucket = d->items[i].is_new && !on_meta(&d->items[i]);
     load->items[i].is_buffer = false;
   }
   return situ__dist_fill_buckets(op, load);

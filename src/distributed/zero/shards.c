@@ -179,6 +179,12 @@ static bool exchange_bucket(const char *op, const situ_dist_zero *z, const situ_
 
 /* All ranks get the whole parameters of a bucket. */
 static bool gather(const char *op, const situ_dist_zero *z, const situ__dist_bucket *b) {
+  const situ__dist_item *first = &z->ddp->items[b->items[0]];
+  if (situ_device_of(first->tensor).kind == SITU_META)
+    return situ__fail(SITU_E_STATE, op,
+                      "%.90s is on meta: load a checkpoint (situ_dist_checkpoint_load), or move the module to a device",
+                      first->name),
+           false;
   situ_tensor **whole = situ__calloc((size_t)b->count, sizeof *whole);
   situ_scope s;
   situ_scope_begin_no_grad(&s);

@@ -127,6 +127,22 @@ situ_tensor *situ__values_load(const situ__source *source, const char *name, int
   return situ_scope_return(&scope, t);
 }
 
+situ_status situ__values_check(const situ__source *source, const char *name, int64_t offset, int64_t bytes,
+                               uint32_t wanted) {
+  uint32_t sum = 0;
+  if (source->mapping) sum = situ__crc32c(0, situ__mapping_at(source->mapping, offset), (size_t)bytes);
+  char *buffer = source->mapping ? NULL : situ__alloc(PIECE);
+  if (!source->mapping && !buffer) return situ__no_memory(source->op, PIECE);
+  situ_status status = SITU_OK;
+  for (int64_t at = 0; buffer && at < bytes && status == SITU_OK; at += (int64_t)PIECE) {
+    const size_t piece = (size_t)(bytes - at) < PIECE ? (size_t)(bytes - at) : PIECE;
+    status = situ__file_read(source->op, source->path, source->fd, buffer, piece, offset + at);
+    sum = situ__crc32c(sum, buffer, piece);
+  }
+  situ__free(buffer);
+  return status == SITU_OK && !check_sum(source, name, sum, &wanted) ? situ_error() : status;
+}
+
 situ_status situ__values_on_host(const char *op, const char *name, situ_tensor *t, const void **data, size_t *bytes) {
   const situ_view_desc *view = situ_desc(t);
   char shown[SITU__SHOWN_MAX];

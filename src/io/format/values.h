@@ -26,6 +26,10 @@ typedef struct situ__source {
 situ_tensor *situ__values_load(const situ__source *source, const char *name, int64_t offset, const situ_shape *shape,
                                situ_dtype dtype, situ_device device, const uint32_t *sum);
 
+/* Compares a checksum with the values of a tensor, of which it keeps none. */
+situ_status situ__values_check(const situ__source *source, const char *name, int64_t offset, int64_t bytes,
+                               uint32_t sum);
+
 /* Sets *data to the values of a tensor of any device and strides, row-major, in host memory that lives as long as the
    innermost scope; NULL for an empty tensor. */
 situ_status situ__values_on_host(const char *op, const char *name, situ_tensor *t, const void **data, size_t *bytes);

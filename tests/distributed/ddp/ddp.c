@@ -310,6 +310,31 @@ static void evaluation_leaves_the_generator(void **state) {
   situ_comm_sim_free(world);
 }
 
+/* A model on meta gets values later, other ones on each rank: by its next forward all have those of rank 0. */
+static void move_from_meta(world_rank *self) {
+  training *t = self->payload;
+  const int r = self->rank;
+  situ_dist_ddp *ddp = NULL;
+  situ_tensor *x = situ_ones(SITU_SHAPE(DIST_BATCH, 6), &(situ_options){ .device = test_device() });
+  MUST((ddp = situ_dist_ddp_new(t->model[r], self->comm, NULL)));
+  MUST(situ_nn_to(t->model[r], test_device()) == SITU_OK && situ_nn_forward(t->model[r], x));
+out:
+  situ_dist_ddp_free(ddp);
+}
+static void a_model_on_meta_gets_the_values_of_rank_0(void **state) {
+  (void)state;
+  training t = { 0 };
+  world_rank ranks[WORLD_MOST];
+  for (int r = 0; r < 3; r++)
+    t.model[r] = situ_nn_linear(6, 3, &(situ_nn_linear_options){ .device = situ_dev("meta") });
+  world_run(situ_comm_sim_new(3, NULL), ranks, 3, move_from_meta, &t, 20);
+  for (int r = 0; r < 3; r++) {
+    expect_rank_ok(&ranks[r]);
+    expect_equal_models(t.model[r], t.model[0], "from meta", 3);
+  }
+  for (int r = 0; r < 3; r++) situ_nn_free(t.model[r]);
+}
+
 /* ---- failures ---- */
 
 /* A rank whose memory runs out at the end of a step tells the others why. */
@@ -345,6 +370,7 @@ int main(void) {
     TEST(weights_that_diverge_are_found),
     TEST(models_that_differ_are_told_where),
     TEST(evaluation_leaves_the_generator),
+    TEST(a_model_on_meta_gets_the_values_of_rank_0),
     TEST(a_rank_that_gives_up_ends_the_step),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -383,7 +383,7 @@ static const char *text(api_world *w, const char *name) {
   if (strcmp(name, "signature") == 0) return "inputs=cpu";
   if (strcmp(name, "section") == 0 || api_is(api_name(w), "nn_get")) return "a";
   if (strcmp(name, "equation") == 0) return "ij,jk->ik";
-  if (api_is(api_name(w), "tree_get tree_getf tree_find safetensors_find safetensors_load")) return "a.x";
+  if (strstr(api_name(w), "safetensors_") || api_is(api_name(w), "tree_get tree_getf tree_find")) return "a.x";
   if (api_is(api_name(w), "plan_devices sim_identify")) return "";
   if (strcmp(name, "architecture") == 0) return "llama";
   if (api_is(api_name(w), "gguf_load gguf_find")) return "whole";

@@ -1,0 +1,121 @@
+/* Loads parameters that ranks have in parts: each rank reads its own elements alone, and no parameter becomes whole.
+   SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "checkpoint.h"
+#include "situ/sys/move.h"
+#include "situ/sys/shape.h"
+#include "situ/sys/tensor.h"
+
+static bool on_meta(const situ_tensor *t) { return situ_device_of(t).kind == SITU_META; }
+
+static situ_tensor *whole_of(const situ_dist_zero *z, const situ__zero_part *p) {
+  return situ_tree_tensor_at(z->parameters, p->parameter);
+}
+
+/* ---- reading ---- */
+
+typedef struct reading {
+  situ__dist_loading *loading;
+  const situ_dist_zero *zero;
+  const situ_tree *own; /* the module's tensors */
+  situ__map first;      /* of their storages in parts, the first part */
+} reading;
+
+static bool add_shard(const char *op, situ__dist_loading *l, situ__dist_shard shard) {
+  if (!situ__grow(op, &l->shards, &l->shard_capacity, sizeof *l->shards, l->shard_count + 1)) return false;
+  situ_retain(shard.values);
+  l->shards[l->shard_count++] = shard;
+  return true;
+}
+
+/* Memory of its own on the part's device, or on its future one. A part on meta has no values to lose: it takes them at
+   once, so that the optimiser's state can follow it. */
+static bool keep_values(situ__dist_loading *l, const situ__set *set, const situ__zero_part *p, situ_tensor *read) {
+  const situ_device device = on_meta(p->values) ? l->home : situ_device_of(p->values);
+  situ_tensor *values = situ_to_dtype(situ_to(read, device), situ_dtype_of(p->values));
+  if (values && values == read && set->options.map) values = situ_clone(values); /* not the file's */
+  if (!values || situ_synchronize(device) != SITU_OK || !add_shard(set->op, l, (situ__dist_shard){ p, values, false }))
+    return false;
+  if (!on_meta(p->values)) return true;
+  return l->shards[l->shard_count - 1].taken = situ_take_memory(set->op, p->values, values) == SITU_OK;
+}
+
+static bool read_parts(const reading *r, const situ__set *set, int64_t i, const situ__zero_part *first) {
+  const situ_dist_zero *z = r->zero;
+  bool good = !on_meta(whole_of(z, first)) || add_shard(set->op, r->loading, (situ__dist_shard){ .part = first });
+  for (const situ__zero_part *p = first; good && p < z->parts + z->part_count && p->parameter == first->parameter;
+       p++) {
+    if (p->rank != z->comm->rank) continue;
+    situ_scope s;
+    situ_scope_begin_no_grad(&s);
+    good = keep_values(r->loading, set, p, situ__set_elements(set, i, p->from, p->count));
+    good = situ_scope_end(&s) == SITU_OK && good;
+  }
+  return good;
+}
+
+/* Of a parameter in parts the model is told the shape. */
+static situ_tensor *read_tensor(const situ__set *set, int64_t i, const char *key, void *payload) {
+  const reading *r = payload;
+  const situ__piece *piece = &set->pieces[i];
+  const situ_tree *found = situ_tree_find(r->own, key);
+  situ_tensor *t = found ? situ_tree_value(found) : NULL;
+  const situ__zero_part *first = t && situ_memory_is_away(t) ? situ__map_get(&r->first, situ_desc(t)->storage) : NULL;
+  if (!first) return situ__set_whole(set, i, key, NULL);
+  if (piece->numel == situ_numel(t) && !read_parts(r, set, i, first)) return NULL; /* else the model refuses it */
+  return situ_empty(piece->shape, &(situ_options){ .dtype = piece->dtype, .device = { SITU_META, 0 } });
+}
+
+situ_tree *situ__dist_read_model(situ__dist_loading *l, const situ__set *set, const situ_dist_checkpoint *c) {
+  static const char section[] = "model.";
+  if (!c->zero || !c->zero->shards) return situ__set_section(set, section, strlen(section), situ__set_whole, NULL);
+  reading r = { .loading = l, .zero = c->zero };
+  situ_tree *own = situ_nn_state_dict(c->model), *model = NULL;
+  r.own = own;
+  if (own && situ__dist_map_parts(set->op, c->zero, &r.first))
+    model = situ__set_section(set, section, strlen(section), read_tensor, &r);
+  situ__map_free(&r.first);
+  situ_tree_free(own);
+  return model;
+}
+
+/* ---- the end ---- */
+
+/* Parameters that were on meta are where their parts are now, without memory. */
+static bool bring_wholes(const situ__dist_loading *l, const situ_dist_zero *z) {
+  situ_move_request *list = situ__alloc((size_t)(l->shard_count + 1) * sizeof *list);
+  if (!list) return situ__no_memory("dist_checkpoint_load", (size_t)l->shard_count * sizeof *list), false;
+  int64_t count = 0;
+  for (int64_t k = 0; k < l->shard_count; k++)
+    if (!l->shards[k].values)
+      list[count++] = (situ_move_request){ .tensor = whole_of(z, l->shards[k].part), .to = l->home };
+  situ_move_plan *plan = situ_move_plan_new("dist_checkpoint_load", list, count);
+  const bool good = plan && situ_move_plan_run(plan, false) == SITU_OK;
+  situ_move_plan_free(plan);
+  situ__free(list);
+  return good;
+}
+
+bool situ__dist_commit_shards(const situ__dist_loading *l, const situ_dist_zero *z) {
+  if (l->shard_count && !bring_wholes(l, z)) return false;
+  for (int64_t k = 0; k < l->shard_count; k++) {
+    const situ__dist_shard *s = &l->shards[k];
+    if (!s->values) continue;
+    if (!s->taken && situ_swap_memory("dist_checkpoint_load", s->part->values, s->values) != SITU_OK) return false;
+    __atomic_fetch_add(&situ_desc(s->part->values)->storage->version, 1, __ATOMIC_RELAXED);
+  }
+  if (l->shard_count) situ__zero_note_step(z);
+  return true;
+}
+
+void situ__dist_end_shards(situ__dist_loading *l, bool commit) {
+  while (l->shard_count) {
+    situ__dist_shard *s = &l->shards[--l->shard_count];
+    if (s->taken && !commit) SITU_IGNORE(situ_take_memory("dist_checkpoint_load", s->values, s->part->values));
+    situ_drop(&s->values);
+  }
+  situ__free(l->shards);
+  l->shards = NULL;
+}
