@@ -190,7 +190,8 @@ static void a_step_costs_what_it_must(void **state) {
     }
 }
 
-/* Nothing overlaps: the host is far ahead of its device when it has heard of all ranks. */
+/* Nothing overlaps, as the host is far ahead of its device when it has heard of all ranks, but in stage 3, where a unit is
+   gathered while the one before computes: half of computing is hidden at least. */
 static void a_step_takes_what_it_must(void **state) {
   (void)state;
   for (int stage = 0; stage <= 3; stage++) {
@@ -198,7 +199,9 @@ static void a_step_takes_what_it_must(void **state) {
     run_ranks(&t);
     expect_cost(&t);
     const double must = t.step.computing + t.step.transferring;
-    if (fabs(t.step.time - must) > 0.1 * must) fail_msg("stage %d: %g s, must be %g s", stage, t.step.time, must);
+    const bool hides = t.step.time <= must - 0.5 * t.step.computing;
+    if (fabs(t.step.time - must) > 0.1 * must || hides != (stage == 3))
+      fail_msg("stage %d: %g s, must be %g s", stage, t.step.time, must);
   }
 }
 

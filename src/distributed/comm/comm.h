@@ -164,6 +164,8 @@ void situ__comm_post(situ_comm *c, situ_comm_request *r);
 void situ__comm_progress(situ_comm *c);
 /* Waits until r is done or has failed. */
 void situ__comm_await(situ_comm *c, situ_comm_request *r);
+/* Waits until all ranks have come to r, and its values are on their way: work that is queued later runs beside them. */
+void situ__comm_await_begun(situ_comm *c, situ_comm_request *r);
 /* The communicator fails: all calls end, and the other ranks are told. culprit: -1 if unknown. Not in a dry run. */
 void situ__comm_fail(situ_comm *c, situ_status status, int culprit, const char *fmt, ...) SITU_PRINTF(4, 5);
 /* Records why the communicator has failed. */

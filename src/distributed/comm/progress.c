@@ -511,16 +511,19 @@ static void time_out(situ_comm *c, const situ_comm_request *r) {
   name_silent_ranks(c);
 }
 
-void situ__comm_await(situ_comm *c, situ_comm_request *r) {
+static void await_stage(situ_comm *c, const situ_comm_request *r, situ__comm_stage stage) {
   const double until = situ__seconds() + c->deadline;
-  for (int turn = 0; r->stage < SITU__COMM_DONE; turn++) {
+  for (int turn = 0; r->stage < stage; turn++) {
     /* Asked before: a rank that was stopped finds what has arrived meanwhile. */
     const double late = situ__seconds() - until;
     if (late > 0 && !c->failed) receive_headers(c, c->size);
     situ__comm_progress(c);
-    if (r->stage >= SITU__COMM_DONE) break;
+    if (r->stage >= stage) break;
     if (late > 0 && c->words) follow_words(c);
     else if (late > (r->stage == SITU__COMM_HEADERS && r->round ? HEARSAY_TIME : 0)) time_out(c, r);
     else pause_polling(turn);
   }
 }
+
+void situ__comm_await(situ_comm *c, situ_comm_request *r) { await_stage(c, r, SITU__COMM_DONE); }
+void situ__comm_await_begun(situ_comm *c, situ_comm_request *r) { await_stage(c, r, SITU__COMM_VALUES); }

@@ -3,11 +3,11 @@
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/mutex.h"
-#include "base/size.h"
-#include "zero.h"
+#include "shards.h"
 #include "situ/sys/dry.h"
 #include "situ/sys/layers.h"
 #include "situ/sys/part.h"
@@ -20,41 +20,9 @@ static const char where[] =
     "its values are in parts on the ranks; the modules of a unit may use it (situ_dist_zero3_new), and all after "
     "situ_dist_zero_unshard";
 
-/* A module whose parameters are gathered as one. */
-typedef struct unit {
-  situ_dist_zero *zero;
-  situ_nn_module *module;
-  char path[256];
-  bool whole;             /* with all modules below it */
-  bool runs;              /* in its forward */
-  int64_t before, behind; /* handles of the hooks; -1: none */
-  int64_t first, end;     /* of its items in `uses` */
-} unit;
-
-/* Who needs a bucket's parameters whole. */
-typedef struct holder {
-  int forward;   /* units in their forward */
-  bool backward; /* a unit in its backward */
-  bool program;  /* situ_dist_zero_unshard */
-  int64_t told;  /* in this backward: parameters whose gradients are complete */
-  uint64_t seen; /* the last visit */
-} holder;
-
-struct situ__zero_shards {
-  situ__zero_shards *next; /* of all that live */
-  uintptr_t id;            /* of the first unit: what hooks in a graph know of it, which may live longer */
-  unit *units;
-  int unit_count;
-  int64_t unit_capacity;
-  int64_t *uses; /* items of ddp, by unit */
-  int64_t use_count, use_capacity;
-  holder *holders;        /* one for each bucket of ddp */
-  int64_t *parts;         /* per item: the number of its first part; -1: it is whole */
-  uint32_t *versions;     /* per item: when it was gathered */
-  situ_dist_zero **marks; /* per item: what its hook gets, the address of its element; NULL: it has none */
-  uint64_t visit;
-  bool queued; /* in a pass: its end has been asked for */
-};
+typedef situ__zero_unit unit;
+typedef situ__zero_holder holder;
+enum { FORWARD, BACKWARD };
 
 /* ---- all that live ---- */
 
@@ -92,108 +60,26 @@ static unit *unit_of(uintptr_t id) {
 
 static bool is_held(const holder *h) { return h->forward || h->backward || h->program; }
 
-/* Where a part lies among what its rank sends of the bucket. */
-static int64_t place_of(const situ_dist_ddp *d, const situ__dist_bucket *b, const situ__zero_part *p) {
-  return d->items[p->item].offset + p->from - situ__dist_share_begin(d, b, p->rank);
-}
-
-static bool is_part_of(const situ_dist_zero *z, int64_t k, int64_t item) {
-  return k < z->part_count && z->parts[k].item == item;
-}
-
-/* This rank's parts of the bucket. */
-static bool fill_own(const situ_dist_zero *z, const situ__dist_bucket *b, situ_comm_request *r) {
-  if (!situ__comm_clear(r)) return false;
-  for (int64_t i = 0; i < b->count; i++)
-    for (int64_t k = z->shards->parts[b->items[i]]; is_part_of(z, k, b->items[i]); k++) {
-      const situ__zero_part *p = &z->parts[k];
-      if (p->rank != z->comm->rank) continue;
-      if (!situ__comm_put(r, place_of(z->ddp, b, p), p->values)) return false;
-    }
-  return true;
-}
-
-/* Where part k begins in what has arrived: `each` elements of a rank. */
-static int64_t arrival_of(const situ_dist_zero *z, const situ__dist_bucket *b, int64_t k, int64_t each) {
-  return z->parts[k].rank * each + place_of(z->ddp, b, &z->parts[k]);
-}
-
-/* The parts of the item from k on, one behind the other, that are as long as k and as far apart as the first two. */
-static int64_t count_alike(const situ_dist_zero *z, const situ__dist_bucket *b, int64_t k, int64_t each) {
-  const situ__zero_part *p = &z->parts[k];
-  int64_t n = 1, stride = 0;
-  for (; is_part_of(z, k + n, p->item) && p[n].count == p->count && p[n].from == p->from + n * p->count; n++) {
-    const int64_t apart = arrival_of(z, b, k + n, each) - arrival_of(z, b, k + n - 1, each);
-    if (n > 1 && apart != stride) break;
-    stride = apart;
-  }
-  return n;
-}
-
-/* A whole parameter of what has arrived. NULL after recording an error. */
-static situ_tensor *join_parts(const situ_dist_zero *z, const situ__dist_bucket *b, int64_t item,
-                               const situ_comm_request *arrived, int64_t each) {
-  const situ__dist_item *at = &z->ddp->items[item];
-  const situ_options like = { .dtype = b->dtype, .device = situ_device_of(at->tensor) };
-  situ_tensor *whole = situ_empty(situ_shape_of(at->tensor), &like);
-  for (int64_t k = z->shards->parts[item], n; whole && is_part_of(z, k, item); k += n) {
-    const situ__zero_part *p = &z->parts[k];
-    n = count_alike(z, b, k, each);
-    situ_tensor *to = situ_reshape(situ__zero_elements(whole, p->from, n * p->count), SITU_SHAPE(n, p->count));
-    const int64_t from = arrival_of(z, b, k, each), stride = n > 1 ? arrival_of(z, b, k + 1, each) - from : 0;
-    if (!situ__comm_write_rows(arrived, from, stride, to)) return NULL;
-  }
-  return whole;
-}
-
-static bool use_arrivals(const char *op, const situ_dist_zero *z, const situ__dist_bucket *b, situ_tensor **whole,
-                         const situ_comm_request *arrived, int64_t each) {
-  for (int64_t i = 0; i < b->count; i++)
-    if (!(whole[i] = join_parts(z, b, b->items[i], arrived, each))) return false;
-  for (int64_t i = 0; i < b->count; i++) {
-    situ_tensor *t = z->ddp->items[b->items[i]].tensor;
-    if (situ_return_memory(op, t, whole[i]) != SITU_OK) return false;
-    z->shards->versions[b->items[i]] = situ_version_of(t);
-  }
-  return true;
-}
-
-static bool exchange_bucket(const char *op, const situ_dist_zero *z, const situ__dist_bucket *b, situ_tensor **whole) {
-  const situ_dist_ddp *d = z->ddp;
-  SITU__ALONE(in, &z->comm->alone, op, "this communicator");
-  if (!in) return false;
-  const situ_comm_call call = { SITU_COMM_ALL_GATHER, .dtype = b->dtype,
-                                .count = situ__ceil_div(b->numel, z->comm->size), .name = d->items[b->items[0]].name,
-                                .step = d->step };
-  const situ_device device = situ_device_of(d->items[b->items[0]].tensor);
-  situ_comm_request *r = situ__comm_open_for(op, z->comm, &call, situ__comm_way_on(z->comm, &call, device));
-  bool good = r && fill_own(z, b, r);
-  if (good) {
-    situ__comm_post(z->comm, r);
-    good = situ__comm_finish(op, r) && use_arrivals(op, z, b, whole, r, call.count);
-  }
-  if (!good) situ__dist_give_up(d);
-  situ__comm_close(r);
-  return good;
-}
-
 /* All ranks get the whole parameters of a bucket. */
-static bool gather(const char *op, const situ_dist_zero *z, const situ__dist_bucket *b) {
-  const situ__dist_item *first = &z->ddp->items[b->items[0]];
-  if (situ_device_of(first->tensor).kind == SITU_META)
-    return situ__fail(SITU_E_STATE, op,
-                      "%.90s is on meta: load a checkpoint (situ_dist_checkpoint_load), or move the module to a device",
-                      first->name),
-           false;
-  situ_tensor **whole = situ__calloc((size_t)b->count, sizeof *whole);
-  situ_scope s;
-  situ_scope_begin_no_grad(&s);
-  const bool good =
-      whole ? exchange_bucket(op, z, b, whole) : (situ__no_memory(op, (size_t)b->count * sizeof *whole), false);
-  if (!whole) situ__dist_give_up(z->ddp);
-  const bool ended = situ_scope_end(&s) == SITU_OK;
-  situ__free(whole);
-  return good && ended;
+static bool gather(const char *op, const situ_dist_zero *z, int64_t i) {
+  const situ__dist_bucket *b = &z->ddp->buckets[i];
+  situ_comm_request **ahead = &z->shards->holders[i].ahead;
+  if (!*ahead) *ahead = situ__zero_begin_gather(op, z, b);
+  return *ahead && situ__zero_end_gather(op, z, b, ahead);
+}
+
+static void end_pass(situ__zero_shards *s, int way) {
+  s->pass[way]++;
+  s->last[way] = NONE_NEXT;
+}
+
+/* Drops the unit that was gathered ahead. Returns false after recording an error. */
+static bool drop_ahead(const char *op, const situ_dist_zero *z) {
+  bool good = true;
+  for (int64_t i = 0; z->shards->ahead != NONE_NEXT && i < z->ddp->bucket_count; i++)
+    if (z->shards->holders[i].ahead) good = situ__zero_drop_gather(op, z, &z->shards->holders[i].ahead) && good;
+  z->shards->ahead = NONE_NEXT;
+  return good;
 }
 
 /* ---- freeing ---- */
@@ -202,7 +88,7 @@ static bool gather(const char *op, const situ_dist_zero *z, const situ__dist_buc
 static bool write_back(const situ_dist_zero *z, int64_t item) {
   situ_tensor *t = z->ddp->items[item].tensor;
   if (situ_version_of(t) == z->shards->versions[item]) return true;
-  for (int64_t k = z->shards->parts[item]; is_part_of(z, k, item); k++) {
+  for (int64_t k = z->shards->parts[item]; situ__zero_is_part_of(z, k, item); k++) {
     const situ__zero_part *p = &z->parts[k];
     if (p->rank == z->comm->rank && !situ_copy_(p->values, situ__zero_elements(t, p->from, p->count))) return false;
   }
@@ -224,7 +110,8 @@ static bool let_go(const char *op, const situ_dist_zero *z, int64_t bucket) {
 }
 
 bool situ__zero_scatter(const char *op, const situ_dist_zero *z) {
-  bool good = true;
+  bool good = !z->ddp || drop_ahead(op, z);
+  for (int k = 0; k < 2; k++) end_pass(z->shards, k);
   for (int64_t i = 0; z->ddp && i < z->ddp->bucket_count; i++) {
     z->shards->holders[i] = (holder){ 0 };
     good = let_go(op, z, i) && good;
@@ -257,9 +144,19 @@ static bool each_bucket(const char *op, const unit *u,
 
 static bool hold_forward(const char *op, const situ_dist_zero *z, int64_t i) {
   holder *h = &z->shards->holders[i];
-  if (!is_held(h) && !gather(op, z, &z->ddp->buckets[i])) return false;
+  if (!is_held(h) && !gather(op, z, i)) return false;
   h->forward++;
   return true;
+}
+static bool begin_ahead(const char *op, const situ_dist_zero *z, int64_t i) {
+  holder *h = &z->shards->holders[i];
+  if (is_held(h) || h->ahead) return true;
+  return (h->ahead = situ__zero_begin_gather(op, z, &z->ddp->buckets[i])) != NULL;
+}
+/* Then the unit before, whose work is queued later, computes beside the transfer. */
+static bool await_ahead(const char *op, const situ_dist_zero *z, int64_t i) {
+  situ_comm_request *r = z->shards->holders[i].ahead;
+  return !r || situ__zero_await_gather(op, z, r);
 }
 static bool leave_forward(const char *op, const situ_dist_zero *z, int64_t i) {
   z->shards->holders[i].forward--;
@@ -268,7 +165,7 @@ static bool leave_forward(const char *op, const situ_dist_zero *z, int64_t i) {
 static bool hold_backward(const char *op, const situ_dist_zero *z, int64_t i) {
   holder *h = &z->shards->holders[i];
   if (h->backward) return true;
-  if (!is_held(h) && !gather(op, z, &z->ddp->buckets[i])) return false;
+  if (!is_held(h) && !gather(op, z, i)) return false;
   h->backward = true;
   h->told = 0;
   return true;
@@ -278,18 +175,44 @@ static bool leave_backward(const char *op, const situ_dist_zero *z, int64_t i) {
   return let_go(op, z, i);
 }
 
+/* A unit begins to compute: it gets its parameters, and those of the unit that came next in the pass before are begun
+   to be gathered, so that they travel meanwhile. All ranks run the same units in the same order, and so all do this
+   alike. */
+static bool hold_unit(const char *op, unit *u, int way,
+                      bool (*hold)(const char *op, const situ_dist_zero *z, int64_t i)) {
+  situ__zero_shards *s = u->zero->shards;
+  const int me = (int)(u - s->units);
+  if (s->ahead != NONE_NEXT && s->ahead != me) {
+    *s->guess = OFTEN_OTHER;
+    if (!drop_ahead(op, u->zero)) return false;
+  }
+  s->ahead = NONE_NEXT;
+  if (!each_bucket(op, u, hold)) return false;
+  if (u->seen[way] == s->pass[way]) end_pass(s, way);
+  unit *before = s->last[way] == NONE_NEXT ? NULL : &s->units[s->last[way]];
+  if (before && before->next[way] != OFTEN_OTHER) before->next[way] = me;
+  u->seen[way] = s->pass[way];
+  s->last[way] = me;
+  if (u->next[way] < 0) return true;
+  s->guess = &u->next[way];
+  s->ahead = *s->guess;
+  const unit *next = &s->units[s->ahead];
+  return each_bucket(op, next, begin_ahead) && each_bucket(op, next, await_ahead);
+}
+
 static situ_status before_forward(situ_nn_module *m, situ_tree **inputs, situ_tree **output, void *payload) {
   unit *u = payload;
   (void)m, (void)inputs, (void)output;
   if (u->runs) return SITU_OK; /* its last call failed */
-  u->runs = each_bucket(forward_op, u, hold_forward);
+  u->runs = hold_unit(forward_op, u, FORWARD, hold_forward);
   return u->runs ? SITU_OK : situ_error();
 }
 
 /* The first gradient of a unit's results comes before its backward. */
 static situ_tensor *before_backward(situ_tensor *grad, void *payload) {
-  const unit *u = unit_of((uintptr_t)payload);
-  if (u) SITU_IGNORE(!each_bucket(pass_op, u, hold_backward)); /* then its backward refuses parameters without memory */
+  unit *u = unit_of((uintptr_t)payload);
+  if (u && u->seen[BACKWARD] != u->zero->shards->pass[BACKWARD]) /* on error it refuses parameters without memory */
+    SITU_IGNORE(!hold_unit(pass_op, u, BACKWARD, hold_backward));
   return grad;
 }
 
@@ -311,8 +234,9 @@ static situ_status behind_forward(situ_nn_module *m, situ_tree **inputs, situ_tr
 
 static situ_status behind_pass(void *payload) {
   const situ_dist_zero *z = payload;
-  bool good = true;
+  bool good = drop_ahead(pass_op, z);
   z->shards->queued = false;
+  end_pass(z->shards, BACKWARD);
   for (int64_t i = 0; i < z->ddp->bucket_count; i++)
     if (z->shards->holders[i].backward) good = leave_backward(pass_op, z, i) && good;
   return good ? SITU_OK : situ_error();
@@ -350,7 +274,8 @@ static bool add_unit(const char *op, situ_dist_zero *z, const situ_nn_visit *at,
                .before = -1,
                .behind = -1,
                .first = s->use_count,
-               .end = s->use_count };
+               .end = s->use_count,
+               .next = { NONE_NEXT, NONE_NEXT } };
   (void)snprintf(u->path, sizeof u->path, "%s", path);
   return true;
 }
@@ -431,6 +356,8 @@ bool situ__zero_begin_shards_like(const char *op, situ_dist_zero *z, const situ_
   for (int i = 0; i < s->unit_count; i++)
     if (s->units[i].whole) names[options.unit_count++] = s->units[i].path;
   const bool good = situ__zero_begin_shards(op, z, &options);
+  for (int i = 0; good && i < s->unit_count; i++)
+    memcpy(z->shards->units[i].next, s->units[i].next, sizeof s->units[i].next);
   situ__free(names);
   return good;
 }
@@ -439,6 +366,8 @@ static bool make_shards(const char *op, situ_dist_zero *z) {
   const size_t items = (size_t)z->ddp->item_count + 1;
   situ__zero_shards *s = z->shards = situ__calloc(1, sizeof *s);
   if (!s) return situ__no_memory(op, sizeof *s), false;
+  s->ahead = s->last[FORWARD] = s->last[BACKWARD] = NONE_NEXT;
+  s->pass[FORWARD] = s->pass[BACKWARD] = 1;
   s->parts = situ__alloc(items * sizeof *s->parts);
   s->versions = situ__calloc(items, sizeof *s->versions);
   s->marks = situ__calloc(items, sizeof *s->marks);
@@ -493,7 +422,7 @@ static bool show_part(const situ_dist_zero *z, int64_t item) {
   situ_tensor *whole = z->ddp->items[item].tensor;
   situ_part part = { .whole = situ_shape_of(whole), .dim = -1, .blocks = 1 };
   char name[SITU__ZERO_NAME];
-  for (int64_t k = z->shards->parts[item]; is_part_of(z, k, item); k++) {
+  for (int64_t k = z->shards->parts[item]; situ__zero_is_part_of(z, k, item); k++) {
     const situ__zero_part *p = &z->parts[k];
     if (p->rank != z->comm->rank) continue;
     part.from = p->from, part.to = p->from + p->count;
@@ -530,6 +459,7 @@ void situ__zero_end_shards(situ_dist_zero *z) {
   situ__zero_shards *s = z->shards;
   if (!s || !z->ddp) return;
   remove_from_all(s);
+  if (s->holders) SITU_IGNORE(!drop_ahead("dist_zero_free", z));
   for (int i = 0; i < s->unit_count; i++) {
     if (s->units[i].behind >= 0) situ_nn_remove_hook(s->units[i].module, s->units[i].behind);
     if (s->units[i].before < 0) continue;
@@ -561,7 +491,7 @@ situ_status situ_dist_zero_unshard(situ_dist_zero *zero) {
   for (int64_t i = 0; i < zero->ddp->bucket_count; i++) {
     holder *h = &zero->shards->holders[i];
     if (!situ__dist_in_parts(zero->ddp, &zero->ddp->buckets[i])) continue;
-    if (!is_held(h) && !gather(op, zero, &zero->ddp->buckets[i])) return situ_error();
+    if (!is_held(h) && !gather(op, zero, i)) return situ_error();
     h->program = true;
   }
   return SITU_OK;

@@ -1,0 +1,83 @@
+/* Parameters in parts: the unit that comes next is gathered while one computes. */
+/* test-devices: cpu sim:0 cuda:0 */
+#include "distributed/divided.h"
+
+enum { AHEAD_LAYERS = 4 };
+
+typedef struct gathers {
+  situ_comm_sim *world;
+  int rank, layer;
+  int64_t sent, most[AHEAD_LAYERS]; /* headers before a forward, and from then until each layer has computed */
+} gathers;
+static situ_status count_gathers(situ_nn_module *m, situ_tree **inputs, situ_tree **output, void *payload) {
+  gathers *g = payload;
+  (void)m, (void)inputs, (void)output;
+  g->most[g->layer++] = situ_comm_sim_messages(g->world, g->rank) - g->sent;
+  return SITU_OK;
+}
+
+/* Runs all layers, or but one, and compares the result with that of a whole copy. Returns false after an error. */
+static bool run_layers(gathers *g, situ_nn_module *m, situ_nn_module *copy, int without) {
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  situ_tensor *x = situ_ones(SITU_SHAPE(2, 6), &(situ_options){ .device = test_device() }), *y = x;
+  g->sent = situ_comm_sim_messages(g->world, g->rank);
+  g->layer = 0;
+  for (int i = 0; i < AHEAD_LAYERS; i++) {
+    const char path[] = { (char)('0' + i), '\0' };
+    if (i == without) continue;
+    x = situ_nn_forward(situ_nn_get_submodule(m, path), x);
+    y = situ_nn_forward(situ_nn_get_submodule(copy, path), y);
+  }
+  bool equal = false;
+  const bool good = situ_equal(x, y, &equal) == SITU_OK && equal;
+  return situ_scope_end(&s) == SITU_OK && good;
+}
+
+static void gather_ahead(world_rank *self) {
+  situ_nn_module *m = at_home(((situ_nn_module **)self->payload)[self->rank]), *copy = NULL;
+  gathers g = { .world = self->world, .rank = self->rank };
+  situ_dist_zero *zero = NULL;
+  situ_dist_ddp *ddp = situ_dist_ddp_new(m, self->comm, NULL);
+  MUST(ddp && (copy = situ_nn_clone(m))); /* with the values of rank 0 */
+  MUST((zero = situ_dist_zero3_new(situ_nn_parameters(m), ddp, NULL, situ_optim_sgd, 1e-3, NULL)));
+  for (int i = 0; i < AHEAD_LAYERS; i++) {
+    const char path[] = { (char)('0' + i), '\0' };
+    MUST(situ_nn_register_forward_hook(situ_nn_get_submodule(m, path), count_gathers, &g, NULL) == SITU_OK);
+  }
+  MUST(run_layers(&g, m, copy, -1)); /* their order is not known yet */
+  for (int i = 0; i < AHEAD_LAYERS; i++) MUST(g.most[i] == i + 1);
+  for (int pass = 0; pass < 2; pass++) {
+    MUST(run_layers(&g, m, copy, -1));
+    for (int i = 0; i < AHEAD_LAYERS; i++) MUST(g.most[i] == (i + 1 < AHEAD_LAYERS ? i + 2 : AHEAD_LAYERS));
+  }
+  MUST(run_layers(&g, m, copy, 1)); /* another one comes than was gathered, */
+  MUST(g.most[AHEAD_LAYERS - 2] == AHEAD_LAYERS);
+  MUST(run_layers(&g, m, copy, 1)); /* but once */
+  MUST(g.most[0] == 1 && g.most[AHEAD_LAYERS - 2] == AHEAD_LAYERS - 1);
+out:
+  situ_dist_zero_free(zero);
+  situ_dist_ddp_free(ddp);
+  situ_nn_free(copy);
+}
+
+/* From the second pass on, while a layer computes, the parameters of the one behind it are on their way. */
+static void the_next_unit_is_gathered_while_one_computes(void **state) {
+  (void)state;
+  situ_nn_module *model[2];
+  world_rank ranks[WORLD_MOST];
+  for (int r = 0; r < 2; r++) {
+    model[r] = situ_nn_sequential(situ_nn_linear(6, 6, NULL));
+    for (int i = 1; i < AHEAD_LAYERS; i++) model[r] = situ_nn_append(model[r], situ_nn_linear(6, 6, NULL));
+  }
+  world_run(situ_comm_sim_new(2, NULL), ranks, 2, gather_ahead, model, 20);
+  for (int r = 0; r < 2; r++) {
+    expect_rank_ok(&ranks[r]);
+    situ_nn_free(model[r]);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = { TEST(the_next_unit_is_gathered_while_one_computes) };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
