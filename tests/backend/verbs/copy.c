@@ -237,6 +237,22 @@ static void any_strides(void **state) {
           }
 }
 
+/* Rows of 1 to 300 bytes, which a set copies by its vectors: all of them, and nothing between them. */
+static void rows_of_any_length(void **state) {
+  (void)state;
+  enum { ROWS = 3, MOST = 300, Y_STEP = MOST + 3, X_STEP = MOST + 7 };
+  char x[ROWS * X_STEP], y[ROWS * Y_STEP];
+  for (int i = 0; i < ROWS * X_STEP; i++) x[i] = (char)(i % 101 + 1);
+  for (int s = 0; s < set_count; s++)
+    for (int bytes = 1; bytes <= MOST; bytes++) {
+      memset(y, 0, sizeof y);
+      sets[s]->copy_rows(y, Y_STEP, x, X_STEP, ROWS, bytes);
+      for (int i = 0; i < ROWS * Y_STEP; i++)
+        if (y[i] != (i % Y_STEP < bytes ? x[i / Y_STEP * X_STEP + i % Y_STEP] : 0))
+          fail_msg("set %d, %d bytes: row %d, byte %d", s, bytes, i / Y_STEP, i % Y_STEP);
+    }
+}
+
 /* ---- constants, ranges, triangles ---- */
 
 static void fill(void **state) {
@@ -355,6 +371,7 @@ int main(void) {
     cmocka_unit_test(floats_truncate_and_saturate),
     cmocka_unit_test(every_dtype_to_every_other),
     cmocka_unit_test(any_strides),
+    cmocka_unit_test(rows_of_any_length),
     cmocka_unit_test(fill),
     cmocka_unit_test(ranges),
     cmocka_unit_test(triangles),

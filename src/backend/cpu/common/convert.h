@@ -18,6 +18,8 @@ typedef struct situ__convert {
   bool (*f16_of_f32)(const void *src, int64_t count, void *dst);
   /* Copies with non-temporal stores; call situ__stream_end() after the last. */
   void (*stream)(void *dst, const void *src, int64_t bytes);
+  /* Copies rows of `bytes`, which do not overlap, between any two distances. */
+  void (*copy_rows)(char *dst, int64_t dst_step, const char *src, int64_t src_step, int64_t rows, int64_t bytes);
 } situ__convert;
 
 SITU__ISA_DECLARE(situ__convert, situ__convert);
