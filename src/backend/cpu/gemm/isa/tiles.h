@@ -37,6 +37,9 @@ ALWAYS_INLINE void FN(tile)(const situ__tile *t, int rows, int vectors, tile_lay
     UNROLL for (int v = 0; v < vectors; v++) {
       row[v] = layout == IN_EDGE ? FN(load_some)(b, last) : FN(load)(b + v * LANES);
     }
+    if (layout == IN_ROWS && rows >= 4) { /* the next tile's columns: lines far apart, which no processor foresees */
+      UNROLL for (int i = 0; i < vectors * VECTOR; i += 64) __builtin_prefetch((const char *)(b + vectors * LANES) + i);
+    }
     if (layout == IN_PANEL) __builtin_prefetch((const void *)(ahead + (uintptr_t)(p * PANEL_SHARE)), 0, 2);
     UNROLL for (int i = 0; i < rows; i++) {
       const vec x = FN(splat)(a[i / 3][i % 3 * a_row]);
