@@ -4,6 +4,11 @@
 /* NaN if either is NaN, as in PyTorch (fmax and fmin ignore NaN); a if they are equal. */
 DEVICE T FN(larger)(T a, T b) { return b > a || b != b ? b : a; }
 DEVICE T FN(smaller)(T a, T b) { return b < a || b != b ? b : a; }
+/* The same as smaller(larger(x, low), high); a loop over x asks for a NaN bound once, and is two instructions then. */
+DEVICE T FN(bounded)(T x, T low, T high) {
+  const T raised = low > x ? low : x;
+  return high != high ? high : low != low ? low : high < raised ? high : raised;
+}
 
 DEVICE T FN(sign_of)(T x) { return (T)(x > 0) - (T)(x < 0); }
 

@@ -86,9 +86,9 @@ WIDE(hardshrink, x >= -p0 && x <= p0 ? 0 : x, x >= -p0 && x <= p0 ? 0 : g, USES_
 FLOAT(softplus, x * p0 > p1 ? x : log1p(exp(x * p0)) / p0,
       x * p0 > p1 ? g : g * exp(x * p0) / (exp(x * p0) + 1), USES_X | OF_FLOATS | IN_F32)
 /* p0 minimum, p1 maximum */
-BOTH(hardtanh, FN(smaller)(FN(larger)(x, p0), p1), x < p0 ? p0 : x > p1 ? p1 : x,
+BOTH(hardtanh, FN(bounded)(x, p0, p1), x < p0 ? p0 : x > p1 ? p1 : x,
      x <= p0 || x >= p1 ? 0 : g, USES_X | OF_NUMBERS)
-BOTH(clamp, FN(smaller)(FN(larger)(x, p0), p1), x > p1 || p0 > p1 ? p1 : x < p0 ? p0 : x,
+BOTH(clamp, FN(bounded)(x, p0, p1), x > p1 || p0 > p1 ? p1 : x < p0 ? p0 : x,
      (x > p0 || p0 == -INFINITY) && (x < p1 || p1 == INFINITY) ? g : 0, USES_X)
 /* p0 for NaN, p1 for Inf, p2 for -Inf */
 BOTH(nan_to_num, x != x ? p0 : x == INFINITY ? p1 : x == -INFINITY ? p2 : x, x,
