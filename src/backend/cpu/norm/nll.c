@@ -182,7 +182,9 @@ static void part(const plan *p, const strip *s, bool each, int64_t c, int64_t co
 }
 
 static void gradient_of(const plan *p, int64_t first, int64_t count) {
-  strip s = { .first = first, .count = count };
+  strip s; /* of which a position needs a few bytes: to zero it takes longer than ten classes */
+  s.first = first;
+  s.count = count;
   double smooth = p->smoothing / (double)p->classes;
   situ__cpu_load(p->target, first, count, SITU__I64, s.target);
   if (p->logits) situ__cpu_load(p->logsumexp, first, count, p->compute, s.lse);
