@@ -23,6 +23,7 @@ typedef struct situ__matmul {
   int dims;
   int64_t done; /* items that an algorithm had done before it found values that do not suit */
   int64_t items, tile_m, tile_n, tiles_m, tiles_n; /* a task is a tile of an item's c */
+  bool down;                                       /* tiles follow each other down c's columns; else along its rows */
   situ__slots slots;
   situ__steps batch[SITU_MAX_DIMS]; /* the last member, as it is not zeroed: entries from dims on are not set */
 } situ__matmul;
@@ -44,12 +45,11 @@ typedef struct situ__tiling {
 } situ__tiling;
 /* Sets the tiles; returns the number of tasks for each chunk. */
 int64_t situ__matmul_split(situ__matmul *p, const situ__tiling *tiling);
-/* First row and column of a tile of c. Tiles follow each other down the longer side: a thread's share of them is a part
-   of that side, and is as much work as the next one's. */
+/* First row and column of a tile of c. A thread's share of tiles is a part of the longer side, and is as much work as
+   the next one's. */
 static inline void situ__matmul_tile(const situ__matmul *p, int64_t tile, int64_t *i, int64_t *j) {
-  const bool wide = p->g.n > p->g.m;
-  *i = (wide ? tile % p->tiles_m : tile / p->tiles_n) * p->tile_m;
-  *j = (wide ? tile / p->tiles_m : tile % p->tiles_n) * p->tile_n;
+  *i = (p->down ? tile % p->tiles_m : tile / p->tiles_n) * p->tile_m;
+  *j = (p->down ? tile / p->tiles_m : tile % p->tiles_n) * p->tile_n;
 }
 /* Offsets of an item of the batch, in elements. */
 situ__steps situ__matmul_item(const situ__matmul *p, int64_t item);

@@ -78,6 +78,7 @@ int64_t situ__matmul_split(situ__matmul *p, const situ__tiling *t) {
   int64_t grain = 1;
   p->tile_m = p->g.m;
   p->tile_n = p->g.n;
+  p->down = p->g.n > p->g.m;
   if (item * (double)p->items <= SITU__MATMUL_SMALL) {
     grain = p->items;
   } else if (item <= TASK) {

@@ -140,21 +140,28 @@ static int64_t groups(const work *w, const factor *f) {
 /* Of both factors. */
 static int64_t all_groups(const work *w) { return groups(w, &w->a) + (w->laid_out ? 0 : groups(w, &w->b)); }
 
+/* Groups that follow each other have the same lanes, as a thread multiplies those that it has packed. */
 static void pack_group(work *w, const factor *f, int64_t group, char *slot) {
-  const int64_t most = lanes_of_group(f), across = situ__ceil_div(f->lanes, most), lane = group % across * most;
-  const int64_t part = part_of_block(w, f), parts = situ__ceil_div(w->depth, part);
-  const int64_t k0 = w->k_begin + group / across / parts * w->depth, at = group / across % parts * part;
+  const int64_t most = lanes_of_group(f), part = part_of_block(w, f), parts = situ__ceil_div(w->depth, part);
+  const int64_t along = situ__ceil_div(w->k_end - w->k_begin, w->depth) * parts, lane = group / along * most;
+  const int64_t k0 = w->k_begin + group % along / parts * w->depth, at = group % along % parts * part;
   const int64_t k = situ__min_i64(part, situ__min_i64(w->depth, w->p->g.k - k0) - at);
   char *to = panels_at(w, f, lane, k0) + at * f->width * w->with->bytes;
   if (k > 0 && !pack_part(w, f, lane, situ__min_i64(most, f->lanes - lane), k0 + at, k, to, slot))
     __atomic_store_n(&w->special, true, __ATOMIC_RELAXED);
 }
 
+/* Each thread's units are its part of both factors: what the other has packed comes from a cache that may be as far as
+   memory. */
 static void pack_groups(int64_t begin, int64_t end, void *payload) {
   work *w = payload;
   char *slot = situ__slots_take(&w->p->slots);
-  const int64_t of_a = groups(w, &w->a);
-  for (int64_t i = begin; i < end; i++) pack_group(w, i < of_a ? &w->a : &w->b, i < of_a ? i : i - of_a, slot);
+  const int64_t of_a = groups(w, &w->a), all = situ__max_i64(1, all_groups(w));
+  for (int64_t i = begin; i < end; i++) {
+    const int64_t before = i * of_a / all; /* groups of a */
+    const bool is_a = (i + 1) * of_a / all > before;
+    pack_group(w, is_a ? &w->a : &w->b, is_a ? before : i - before, slot);
+  }
   situ__slots_give(&w->p->slots, slot);
 }
 
@@ -452,7 +459,10 @@ static bool pays(const situ__matmul *p, const situ__panels *with) {
 static int64_t split(situ__matmul *p, const situ__panels *with) {
   situ__tiling tiling = with->tiling;
   if (when_laid_out(p, with) != NEVER) tiling.beside_n = PREPACK_TILE;
-  return situ__matmul_split(p, &tiling);
+  const int64_t grain = situ__matmul_split(p, &tiling);
+  /* Of a square each thread reads the columns of b that it packs, and all of a, which no other thread writes. */
+  if (!with->full) p->down |= p->g.n == p->g.m;
+  return grain;
 }
 
 static bool suits(const situ__matmul *p, const situ__panels *with) {
