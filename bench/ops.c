@@ -78,6 +78,7 @@ enum { LEARNING = 26 }; /* of them require a gradient where a job is done with b
   _(to_f16, "", situ_to_dtype(x->line, SITU_F16))                                                                  \
   _(to_i64, "", situ_to_dtype(x->line, SITU_I64))                                                                  \
   _(permute, "", situ_contiguous(PERMUTED))                                                                        \
+  _(head_split, "", situ_contiguous(situ_transpose(situ_reshape(x->tokens, SITU_SHAPE(2, 128, 12, 64)), 1, 2)))    \
   _(transpose, "h", situ_contiguous(TURNED))                                                                       \
   _(channels_last, "", situ_contiguous(situ_permute(x->image, SITU_DIMS(0, 2, 3, 1))))                             \
   _(cat, "b", situ_cat(PAIR, 2, 1))                                                                                \
@@ -134,6 +135,7 @@ enum { LEARNING = 26 }; /* of them require a gradient where a job is done with b
   _(group_norm_large, "b", situ_group_norm(x->large, 32, x->scale, x->shift, 1e-5))                                \
   _(conv_stem, "b", situ_conv2d(situ_narrow(x->large, 1, 0, 3), x->stem, NULL, CONV(.stride = SITU_DIMS(2))))      \
   _(conv_1x1, "hb", situ_conv2d(x->image, x->w1, NULL, NULL))                                                      \
+  _(conv_1x1_wide, "", situ_conv2d(WIDE_IMAGE, WIDE_KERNEL, NULL, NULL))                                           \
   _(conv_3x3, "hb", situ_conv2d(x->image, x->w3, x->shift, CONV(.padding = SITU_DIMS(1))))                         \
   _(conv_stride_2, "b", situ_conv2d(x->large, x->w3, NULL, CONV(.padding = SITU_DIMS(1), .stride = SITU_DIMS(2)))) \
   _(conv_deep, "b", situ_conv2d(x->small, x->deep, NULL, CONV(.padding = SITU_DIMS(1))))                           \
@@ -151,6 +153,8 @@ enum { LEARNING = 26 }; /* of them require a gradient where a job is done with b
 
 #define PERMUTED situ_permute(x->blocks, SITU_DIMS(3, 1, 0, 2))
 #define TURNED situ_transpose(x->square, 0, 1)
+#define WIDE_IMAGE situ_reshape(x->large, SITU_SHAPE(8, 256, 28, 28))
+#define WIDE_KERNEL situ_reshape(situ_narrow(x->second, 0, 0, 32), SITU_SHAPE(128, 256, 1, 1))
 #define PAIR ((situ_tensor *[]){ x->square, x->second })
 
 static double last_value;

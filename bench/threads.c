@@ -137,7 +137,7 @@ int main(void) {
   for (size_t k = 0; k < sizeof steps / sizeof *steps; k++) {
     trained = training_new(steps[k]);
     (void)snprintf(what, sizeof what, "%s step, 2T / 1T", steps[k]);
-    (void)scale(what, train, 1.8);
+    (void)scale(what, train, 1.75);
     (void)snprintf(what, sizeof what, "%s step, neighbour", steps[k]);
     if (strcmp(steps[k], "resnet18") != 0) beside_neighbour(what, train);
     training_free(trained);

@@ -2,7 +2,9 @@
    SPDX-License-Identifier: MIT */
 #include "rounds.h"
 
+#include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "measure.h"
@@ -14,19 +16,24 @@ enum { LEAST = 7, CALIBRATIONS = 100 };
 static double least_time = 1;        /* of the loop, on any core, in seconds */
 static int all_rounds, quiet_rounds; /* of this process */
 
-/* Time of the loop on this core / the least that was seen. Four chains fill the units that a hyperthread would use. */
+/* Four chains fill the units that a hyperthread would use. */
+static void run_loop(void) {
+  uint64_t a = 1, b = 2, c = 3, d = 4;
+  for (int i = 0; i < 20000; i++) {
+    a = (a << 1) ^ (a >> 3);
+    b = (b << 1) ^ (b >> 3);
+    c = (c << 1) ^ (c >> 3);
+    d = (d << 1) ^ (d >> 3);
+    __asm__ volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d));
+  }
+}
+
+/* Time of the loop on this core / the least that was seen. */
 static double slowness(void) {
   double least = 1;
   for (int k = 0; k < 3; k++) {
-    uint64_t a = 1, b = 2, c = 3, d = 4;
     const double begin = seconds();
-    for (int i = 0; i < 20000; i++) {
-      a = (a << 1) ^ (a >> 3);
-      b = (b << 1) ^ (b >> 3);
-      c = (c << 1) ^ (c >> 3);
-      d = (d << 1) ^ (d >> 3);
-      __asm__ volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d));
-    }
+    run_loop();
     const double taken = seconds() - begin;
     if (taken < least) least = taken;
   }
@@ -46,6 +53,25 @@ static void run_on(int core) {
   (void)sched_setaffinity(0, sizeof one, &one);
 }
 
+/* The slowness of core `a` while `b` works: a hypervisor may make two cores of the hyperthreads of one. */
+static atomic_int phase; /* 1: the other core works; 2: it may end */
+static void *work_beside(void *core) {
+  run_on((int)(intptr_t)core);
+  for (phase = 1; phase == 1;) run_loop();
+  return NULL;
+}
+static double slowness_beside(int a, int b) {
+  pthread_t other;
+  phase = 0;
+  run_on(a);
+  if (pthread_create(&other, NULL, work_beside, (void *)(intptr_t)b) != 0) return 1;
+  while (phase == 0) sched_yield();
+  const double slow = slowness();
+  phase = 2;
+  (void)pthread_join(other, NULL);
+  return slow;
+}
+
 /* Of the slowest core, or with one thread of the quietest, on which this thread is then. */
 static double look(int threads) {
   static cpu_set_t all;
@@ -54,11 +80,12 @@ static double look(int threads) {
   if (!known && sched_getaffinity(0, sizeof all, &all) != 0) return 1;
   known = true;
   double worst = 0, best = 0;
-  int quietest = -1;
+  int quietest = -1, last = -1;
   for (int core = 0; core < CPU_SETSIZE; core++) {
     if (!CPU_ISSET(core, &all)) continue;
     run_on(core);
-    const double slow = slowness();
+    const double slow = threads > 1 && last >= 0 ? slowness_beside(core, last) : slowness();
+    last = core;
     if (slow > worst) worst = slow;
     if (quietest >= 0 && slow >= best) continue;
     quietest = core;

@@ -1,6 +1,7 @@
 /* Rounds of a measurement, of which those count in which the cores were quiet: shared machines have cores whose other
    hyperthread belongs to another program, which no count of processes shows. In C and C++; bench/torch/support/turns.py
-   does the same in Python.
+   does the same in Python. With two threads each core is asked while the one before it works, too: a hypervisor may run
+   two cores as the hyperthreads of one.
 
      rounds r = { .wanted = 21, .threads = 1 };
      while (next_round(&r)) ratio[r.now] = ...;

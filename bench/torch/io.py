@@ -42,8 +42,8 @@ with tempfile.TemporaryDirectory(dir=memory) as directory:
     def ask(job):
         return lambda: situ.ask(job)[0]
 
-    say("H11", "save of 256 MiB, beside raw writes", in_turn(ask("save"), ask("write"), 15, 10), 0.95, "write")
-    say("H11", "save, beside torch.save", in_turn(ask("save"), lambda: timed(save), 15, 10), 3)
+    say("H11", "save of 256 MiB, beside raw writes", in_turn(ask("save"), ask("write"), 15, 10), 0.8, "write")
+    say("H11", "save, beside torch.save", in_turn(ask("save"), lambda: timed(save), 15, 10), 1.2)
     say("H11", "read, beside safetensors.torch and a copy", in_turn(ask("read"), lambda: timed(read), 15, 10), 1, "safetensors")
     say("H11", "map and touch, beside safetensors.torch", in_turn(ask("map"), lambda: timed(touch), 15, 10), 1, "safetensors")
     situ.end()

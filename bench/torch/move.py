@@ -77,7 +77,7 @@ def their_copy(model):
     return time.perf_counter() - begin
 
 
-sizes = (("1,000 small parameters", our_small, their_small, 100, 200, 31), ("256 MiB", our_large, their_large, 3, 5, 9))
+sizes = (("1,000 small parameters", our_small, their_small, 55, 80, 31), ("256 MiB", our_large, their_large, 3, 5, 9))
 for what, ours, theirs, cast, clone, rounds in sizes:
     say("H10", f"{what}, .to(float16)", in_turn(lambda: our_cast(ours), lambda: their_cast(theirs), rounds, 20), cast)
     models = ours(), theirs()

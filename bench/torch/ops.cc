@@ -74,6 +74,7 @@ Tensor read_value(const Tensor &t) {
   _(to_f16, x.line.to(at::kHalf))                                                        \
   _(to_i64, x.line.to(at::kLong))                                                        \
   _(permute, PERMUTED.contiguous())                                                      \
+  _(head_split, x.tokens.view({2, 128, 12, 64}).transpose(1, 2).contiguous())            \
   _(transpose, x.square.t().contiguous())                                                \
   _(channels_last, x.image.permute({0, 2, 3, 1}).contiguous())                           \
   _(cat, at::cat({x.square, x.second}, 1))                                               \
@@ -130,6 +131,7 @@ Tensor read_value(const Tensor &t) {
   _(group_norm_large, at::group_norm(x.large, 32, x.scale, x.shift))                     \
   _(conv_stem, at::conv2d(x.large.narrow(1, 0, 3), x.stem, {}, 2))                       \
   _(conv_1x1, at::conv2d(x.image, x.w1))                                                 \
+  _(conv_1x1_wide, at::conv2d(x.large.view({8, 256, 28, 28}), x.second.narrow(0, 0, 32).view({128, 256, 1, 1}))) \
   _(conv_3x3, at::conv2d(x.image, x.w3, x.shift, 1, 1))                                  \
   _(conv_stride_2, at::conv2d(x.large, x.w3, {}, 2, 1))                                  \
   _(conv_deep, at::conv2d(x.small, x.deep, {}, 1, 1))                                    \
