@@ -60,4 +60,6 @@ SIZED = [
     "x * i.sum().item()", "x.nan_to_num().clamp(-1, 1).sum().item() * x", "x * x.nan_to_num().clamp(-1, 1).sum().item() ** 2", "torch.full((2,), b.sum().item() / 7)", "x.masked_fill(b, n / 7)", "x + n ** -1.5",
     "w = torch.linspace(-1, 1, 36).view(12, 3); h, c = torch.lstm_cell(x, (x * 2, x.cos()), w, w * 0.5, w[:, 0], w[:, 1]); h + c.exp()", "w = torch.linspace(-1, 1, 27).view(9, 3); torch.gru_cell(x, x * 2, w, -w, w[:, 0], w[:, 1])",
     "w = torch.linspace(-1, 1, 9).view(3, 3); torch.rnn_tanh_cell(x, x * 2, w, -w)", "w = torch.linspace(-1, 1, 9).view(3, 3); torch.rnn_relu_cell(x, x * 2, w, -w, w[0], w[1])",
+    "with torch.autocast('cpu', enabled=False): v = x.exp() * n; v", "with torch.autocast('cpu', torch.bfloat16, False): v = x.sin(); w = v + 1; w", "with torch.no_grad(): v = x.exp() * n; v + x", "y = x.detach(); torch.ops.aten.copy(y, y[0].sin())",
+    "y = x.detach(); v = y.cos(); w = torch.ops.aten.copy(y, v); w.mul_(2); v + w", "torch.ops.aten.copy(x.detach(), i)", "torch.ops.aten.copy(i, x.detach().nan_to_num().clamp(-9, 9))",
 ]

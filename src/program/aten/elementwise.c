@@ -231,6 +231,10 @@ static situ_tensor *run_to_copy(situ__op_call *c) {
 static situ_tensor *run_type_as(situ__op_call *c) {
   return situ_to_dtype(situ__arg_tensor(c, 0), situ_dtype_of(situ__arg_tensor(c, 1)));
 }
+static situ_tensor *run_copy(situ__op_call *c) {
+  situ_tensor *x = situ__arg_tensor(c, 0), *src = situ__arg_tensor(c, 1);
+  return situ_clone(situ_expand(situ_to_dtype(src, situ_dtype_of(x)), situ_shape_of(x)));
+}
 static situ_tensor *same(situ_tensor *x) { return x; }
 static situ_tensor *detach(situ_tensor *x) { return situ_detach(x); }
 
@@ -393,6 +397,7 @@ static const situ__op_row rows[] = {
   { "masked_fill_.Scalar", "t self, t mask, n value", .run = run_masked_fill, .in_place = true },
   { "fill_.Scalar", "t self, n value", .run = run_fill_ },
   { "zero_.default", "t self", .unary = situ_zero_ },
+  { "copy.default", "t self, t src, _ non_blocking", .run = run_copy },
   { "copy_.default", "t self, x src, _ non_blocking", .run = run_copy_ },
 
   { "to.dtype", "t self, d dtype, b copy=0, _ non_blocking, _ memory_format", .run = run_to },

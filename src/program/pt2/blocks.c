@@ -19,7 +19,7 @@ typedef struct block {
   int depth;
   const situ__json_item *graph[2];
   int graphs;
-  situ__arg first;   /* an argument that is neither a graph nor a list: a condition, a flag */
+  situ__arg first;   /* the argument that is a value or a bool: a condition, a flag */
   situ__arg list[4]; /* lists of values, in their order; the last one, of other arguments after a graph */
   int lists;
 } block;
@@ -29,6 +29,8 @@ static bool bad(const block *b, const char *what) {
 }
 
 /* ---- arguments and results ---- */
+
+static bool is_flag(const situ__arg *arg) { return arg->kind == SITU__ARG_VALUE || arg->kind == SITU__ARG_BOOL; }
 
 static bool read_arguments(block *b) {
   const situ__json_item *inputs = situ__json_get(b->item, "inputs");
@@ -43,7 +45,7 @@ static bool read_arguments(block *b) {
     }
     if (!situ__pt2_arg(b->f, b->names, given, &arg)) return false;
     if (arg.kind == SITU__ARG_LIST && b->lists < 3) b->list[b->lists++] = arg;
-    else if (!b->graphs && b->first.kind == SITU__ARG_NONE) b->first = arg;
+    else if (!b->graphs && b->first.kind == SITU__ARG_NONE && is_flag(&arg)) b->first = arg;
     else if (b->graphs) loose[count++] = arg;
   }
   b->list[3] = (situ__arg){ .kind = SITU__ARG_LIST, .count = count, .list = loose };
