@@ -71,6 +71,9 @@ static double distance(situ_tensor *got, situ_tensor *want) {
   return largest(situ_sub(got, want)) / (scale > 0 ? scale : 1);
 }
 
+/* The larger one; once NaN it stays so. */
+static double worse(double worst, double d) { return d > worst || isnan(d) ? d : worst; }
+
 /* Runs shape k. Returns the largest distance of a result; -1: the file has no such shape. */
 static double compare(situ_nn_module *m, const situ_tree *all, int k) {
   char name[32];
@@ -82,8 +85,7 @@ static double compare(situ_nn_module *m, const situ_tree *all, int k) {
   if (worst == 0 && (!out || situ_tree_each(out, keep_leaf, &l) != SITU_OK)) worst = INFINITY;
   for (int n = 0; n < l.count; n++) {
     (void)snprintf(name, sizeof name, "out.%d.%d", k, n);
-    const double d = distance(l.list[n], situ_tree_get(all, name));
-    if (!(d <= worst)) worst = d;
+    worst = worse(worst, distance(l.list[n], situ_tree_get(all, name)));
   }
   situ_tree_free(out);
   situ_tree_free(in);
@@ -140,10 +142,7 @@ static bool train(situ_nn_module *m, const situ_tree *all, situ_dtype real, doub
 /* The largest relative difference of a loss. */
 static double loss_distance(const double got[STEPS], const double want[STEPS]) {
   double worst = 0;
-  for (int i = 0; i < STEPS; i++) {
-    const double d = fabs(got[i] - want[i]) / (want[i] != 0 ? fabs(want[i]) : 1);
-    if (!(d <= worst)) worst = d;
-  }
+  for (int i = 0; i < STEPS; i++) worst = worse(worst, fabs(got[i] - want[i]) / (want[i] != 0 ? fabs(want[i]) : 1));
   return worst;
 }
 
