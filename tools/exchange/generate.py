@@ -18,6 +18,7 @@ NAME.pt2 is the exported program; NAME.safetensors has in.K.NAME and out.K.N of 
 allows), and the losses of 20 steps of SGD at `rate` on train.NAME: the sum of the mean squares of all floating
 outputs."""
 import argparse
+import copy
 import os
 import sys
 import time
@@ -75,7 +76,9 @@ def losses(net, given, rate):
     return torch.stack(values)
 
 
-def generate(name, directory):
+def generate(name, directory, fewer=1):
+    """Writes NAME.pt2 and returns the tensors of NAME.safetensors. Where losses jump, differences of rounding grow with
+    them: up to `fewer` rates are tried, each a thirtieth of the one before."""
     torch.manual_seed(0)
     model = name.removeprefix(CORE).removeprefix(OLD)
     net, inputs = models.ROWS[model]()
@@ -98,8 +101,14 @@ def generate(name, directory):
     given = inputs(batches[0])
     tensors.update({f"train.{key}": value for key, value in given.items()})
     rate = RATES.get(model, 0.0003 if model.startswith("tv.") else 0.01)
-    tensors["rate"] = torch.tensor(rate, dtype=torch.float64)
-    tensors["losses"] = losses(net, given, rate)
+    weights = copy.deepcopy(net.state_dict())
+    for k in range(fewer):
+        if k:
+            net.load_state_dict(weights)
+        tensors["rate"] = torch.tensor(rate / 30**k, dtype=torch.float64)
+        tensors["losses"] = losses(net, given, rate / 30**k)
+        if (tensors["losses"].diff() <= tensors["losses"][:-1] * 0.01).all():
+            break
     torch.manual_seed(0)
     return tensors
 
