@@ -30,6 +30,8 @@ SITU_EXPORT_DIR=$work/torch SITU_TEST_ROOT=$1/tests "$2/test_program_onnx_writte
 for dtype in bf16 f16; do
   "$python" "$1/tools/golden/draw.py" "$2/../libsitu.so" --count 30 --dtype $dtype
 done
+# Drawn models of If, Loop and Scan, traced and written.
+"$python" "$1/tools/exchange/drawn_flow.py" "$2/../libsitu.so" --count 12
 # Drawn modules, exported with free sizes.
 "$python" "$1/tools/exchange/drawn_programs.py" "$2/test_program_pt2_drawn" --count 60
 # At least so many ops of PyTorch's database agree, and none differs.

@@ -137,6 +137,14 @@ def loops():
         "   else_branch = u () => (float[2] b) {"
         "     b = Loop <body = h (int64 j, bool c2, float[2] q) => (bool c2, float[2] q2) { q2 = Add (q, w) }> (i, yes, p) }> (z)"
         " }> (n, yes, x)", [{"n": np.array(5, I), "x": x}], {"yes": yes, "zero": np.array(0), "two": np.array(2), "w": x})
+    yield "loops_that_are_traced", looped(
+        "y, s = Loop <body = g (int64 i, bool c, float[2] p) => (bool d, float[2] r, float[2] r2) {"
+        " d = Identity (c) f = Cast <to = 1> (i) o = Mul (x, f) t = ReduceSum <keepdims = 0> (p) b = Less (t, most)"
+        " r = If <then_branch = v () => (float[2] a) { a0 = Add (p, w) a = ScatterElements (a0, at, up) }, else_branch = u () => (float[2] e) {"
+        "   e, e2 = Scan <num_scan_inputs = 1, body = h (float[2] q, float[2] q2, float[2] z) => (float[2] q3, float[2] q4) {"
+        "     q3 = Sub (q, z) q4 = Mul (q2, w) }> (p, o, m) }> (b) r2 = Neg (r) }> (five, yes, x)",
+        [{"x": x}, {"x": -x}], {"yes": yes, "five": np.array(5), "most": np.array(2, F), "w": w[0] * 8, "m": ramp(3, 2),
+                                "at": np.array([1]), "up": np.array([0.5], F)})
     yield "scan_along_other_axes", looped(
         "a, b, s, t = Scan <num_scan_inputs = 2, scan_input_axes = [1, 0], scan_input_directions = [1, 0],"
         " scan_output_axes = [1, -1], scan_output_directions = [0, 1],"

@@ -53,7 +53,7 @@ bool situ__trace_lacks(situ__trace *t, const char *target, const char *why) {
 
 bool situ__trace_add_meta(situ__trace *t, int32_t value) {
   if (!grow(t, &t->program->meta, value, &t->meta_capacity, sizeof *t->program->meta)) return false;
-  t->program->meta[value] = (situ__value_meta){ 0 };
+  t->program->meta[value] = (situ__value_meta){ .guard = t->flow.guard };
   return true;
 }
 
@@ -65,6 +65,8 @@ int32_t situ__trace_result(situ__trace *t, situ_tensor *tensor, const situ_view_
   p->meta[value] = (situ__value_meta){ .dtype = (situ_dtype)like->dtype,
                                        .size = shape_of(like),
                                        .stride = strides_of(like),
+                                       .guard = t->flow.guard,
+                                       .shares = tensor && situ__map_get(&t->newest, key_of(tensor)),
                                        .requires_grad = tensor && situ_requires_grad(tensor) };
   return !tensor || know(t, tensor, value) ? value : -1;
 }
@@ -102,7 +104,6 @@ static bool is_filled(const situ__trace *t, const situ_tensor *tensor) {
 
 /* What forward makes in each run anew, and writes to, must not keep what the run before wrote. */
 static int32_t add_copy(situ__trace *t, situ_tensor *tensor) {
-  if (t->flow.guard) return situ__trace_lacks(t, "a tensor", "that a branch makes, and that is written in place"), -1;
   if (!situ_export_call(&t->base, "clone.default", "t", tensor)) return -1;
   const int32_t value = situ__trace_result(t, tensor, situ_desc(tensor));
   return value >= 0 && situ__trace_end_node(t, &value, 1) ? value : -1;
@@ -119,6 +120,7 @@ static int32_t add_constant(situ__trace *t, situ_tensor *tensor) {
   if (!grow(t, &t->constant, t->constants, &t->constant_capacity, sizeof *t->constant)) return -1;
   situ_tensor *alias = situ_retain(situ_detach(tensor)); /* the tensor's owners stay as they are */
   const int32_t value = alias ? situ__trace_result(t, tensor, situ_desc(tensor)) : -1;
+  if (value >= 0) t->program->meta[value].guard = 0;
   if (value >= 0) t->constant[t->constants++] = (situ__constant){ alias, value, filled };
   if (value >= 0 && filled) t->filled[first_fill(t, tensor)].constant = true;
   if (value < 0) situ_drop(&alias), t->failed = true;
@@ -142,7 +144,9 @@ static bool is_same_place(const situ_tensor *a, const situ_tensor *b) {
 int32_t situ__trace_value(situ__trace *t, situ_tensor *tensor) {
   const void *key = key_of(tensor);
   for (int32_t i = (int32_t)(intptr_t)situ__map_get(&t->newest, key) - 1; i >= 0; i = t->traced[i].older)
-    if (is_same_place(t->traced[i].tensor, tensor)) return t->traced[i].value;
+    if (is_same_place(t->traced[i].tensor, tensor) &&
+        situ__trace_is_visible(t, t->program->meta[t->traced[i].value].guard))
+      return t->traced[i].value;
   return add_constant(t, tensor);
 }
 
@@ -165,7 +169,7 @@ static void note_write(situ__trace *t, const char *op, const situ_storage *stora
     return;
   }
   situ__filled *f = &t->filled[t->fills++];
-  *f = (situ__filled){ .next = -1 };
+  *f = (situ__filled){ .guard = t->flow.guard, .next = -1 };
   if (first >= 0) t->filled[t->filled[first].last].next = own;
   t->filled[first >= 0 ? first : own].last = own;
   if (!work) return;
@@ -190,6 +194,15 @@ static void on_error(situ_dry *dry) {
   if (t->problem.data || !situ_error_read(&report)) return;
   t->status = report.status;
   situ__text_add(&t->problem, "%s", report.message);
+}
+
+/* Whether the tensor's memory is the branch's own. */
+static bool is_of_branch(const situ__trace *t, const situ_tensor *tensor) {
+  int32_t i = (int32_t)(intptr_t)situ__map_get(&t->newest, key_of(tensor)) - 1;
+  while (i >= 0 && t->traced[i].older >= 0) i = t->traced[i].older;
+  const int32_t fill = first_fill(t, tensor);
+  return fill >= 0 ? t->filled[fill].guard == t->flow.guard
+                   : i >= 0 && t->program->meta[t->traced[i].value].guard == t->flow.guard;
 }
 
 static bool may_write(situ__trace *t, int32_t value) {
@@ -227,7 +240,8 @@ static void on_call(situ_dry *dry, const situ_call *c) {
   t->writes = t->writes || (c->in_place && is_filled_constant(t, c->in[0]));
   const int before = t->lacks.count;
   bool good = !c->in_place || (written >= 0 && may_write(t, written));
-  if (good && c->in_place && t->flow.guard) good = situ__trace_lacks(t, c->op->name, "writes in place in a branch");
+  if (good && c->in_place && !is_of_branch(t, c->in[0]))
+    good = situ__trace_lacks(t, c->op->name, "writes in place, in a branch or a loop, what was made outside of it");
   if (good && !c->op->traced) good = situ__trace_lacks(t, c->op->name, "has no form in torch.export");
   good = good && c->op->traced(c, &t->base) && t->pending >= 0;
   if (good) {
@@ -337,8 +351,7 @@ static bool run_dry(situ__trace *t) {
                            .add_call = situ__trace_call };
   if (situ_export_trace_begin(&t->base) != SITU_OK) return false;
   situ_scope_begin_no_grad(&scope);
-  t->flow = (situ__flow_trace){ .branch = situ__trace_branch, .join = situ__trace_join };
-  situ__flow_tracing = &t->flow;
+  situ__trace_flow_begin(t, t->loops);
   situ_tree *out = situ_nn_call(t->module, t->inputs);
   situ__flow_tracing = NULL;
   situ_dry_tell(&t->base.dry);
@@ -467,16 +480,21 @@ situ_nn_module *situ_export(situ_nn_module *m, const situ_tree *inputs) {
   const char *op = "export";
   if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__valid(op, "inputs", inputs, SITU__A_TREE)) return NULL;
   situ_nn_module *program = NULL;
-  for (bool copies = false, again = true; again; copies = true) {
-    situ__trace t = { .op = op, .module = m, .inputs = inputs, .pending = -1, .copies = copies };
+  situ__trace t = { .loops = true }, first = { .op = NULL };
+  for (bool again = true; again;) {
+    t = (situ__trace){ .op = op, .module = m, .inputs = inputs, .pending = -1, .copies = t.copies, .loops = t.loops };
     again = false;
     if (situ_nn_walk(m, SITU_NN_VISIT_MODULES, refuse_lazy, &t) == SITU_OK && (t.program = situ__program_new("", 0)) &&
         situ_nn_keep_fields(m, true, inputs, trace_module, &t)) {
-      again = t.whole && t.writes && !copies;
+      again = t.whole ? t.writes && !t.copies : t.looped && t.loops;
       if (t.whole && !again) program = build(&t);
-      else if (t.taken && !t.whole) (void)explain(&t);
+      else if (t.taken && !again) (void)explain(first.op ? &first : &t);
     }
-    release(&t);
+    if (again && !t.whole) first = t; /* a loop that has no form is as many calls as it makes, if it is known */
+    else release(&t);
+    t.copies |= t.whole;
+    t.loops &= t.whole;
   }
+  if (first.op) release(&first);
   return program;
 }

@@ -20,6 +20,7 @@ typedef struct situ__traced {
 
 /* A write to a storage of the run outside of an op's call, as a factory makes: it is done afterwards. */
 typedef struct situ__filled {
+  int32_t guard;      /* of the first write: where the tensor was made */
   int32_t next, last; /* the next write to the storage, -1: none; of the first write: the last one */
   bool constant;      /* of the first write: the storage is a constant's */
   bool known;         /* a work without operands; else its values are not those of each run */
@@ -34,9 +35,23 @@ typedef struct situ__constant {
   bool filled; /* by the writes of the run to its storage; else the tensor has values */
 } situ__constant;
 
+/* A loop whose body is being traced. */
+typedef struct situ__traced_loop {
+  struct situ__traced_loop *outer;
+  situ__arg count;              /* of what it scans; or of no limit */
+  int32_t guard, counter, *own; /* guard 0: it has not begun */
+  int carried;                  /* of own, beside two */
+  situ__arg lists;
+  const int32_t *scanned;
+  int element; /* of the next one */
+} situ__traced_loop;
+
 typedef struct situ__trace {
   situ_export_trace base; /* first: its callbacks get it */
   situ__flow_trace flow;
+  situ__traced_loop *loop; /* the innermost */
+  bool joins;              /* values of branches are read */
+  bool loops, looped;      /* they are traced as such; there was one */
   const char *op;
   situ_nn_module *module;
   const situ_tree *inputs;
@@ -66,9 +81,10 @@ typedef struct situ__trace {
 /* For situ_export_trace.add_call (trace_call.c). */
 bool situ__trace_call(situ_export_trace *trace, const char *target, const char *codes, va_list args);
 
-/* For situ__flow_tracing (trace_flow.c). */
-int32_t situ__trace_branch(situ__flow_trace *flow, situ_tensor *condition, bool wanted);
-bool situ__trace_join(situ__flow_trace *flow, int32_t guard, situ_tensor *const value[2], situ_tensor *result);
+/* For situ__flow_tracing (trace_flow.c). loops: as such, not by all iterations. */
+void situ__trace_flow_begin(situ__trace *t, bool loops);
+/* Whether what the guard's nodes compute is there where the trace is. */
+bool situ__trace_is_visible(const situ__trace *t, int32_t guard);
 /* The path of the module that runs; NULL when memory runs out. */
 const char *situ__trace_module(situ__trace *t);
 /* Space for what the program says of the value. Returns false when memory runs out. */

@@ -106,7 +106,8 @@ int situ__arg_tensors(const situ__op_call *c, int k, situ_tensor *out[SITU__LIST
 
 /* Whether t has values, also in a dry run: constants of the program, and what was computed of them and of sizes. */
 static bool has_values(const situ__op_call *c, const situ_tensor *t) {
-  const situ_view_desc *v = t && c->node->row->inputs ? situ_desc(t) : NULL; /* ONNX's calls write nothing in place */
+  const bool onnx = c->node->row->inputs || c->node->host; /* its calls write nothing in place */
+  const situ_view_desc *v = t && onnx ? situ_desc(t) : NULL;
   return v && !(v->storage->flags & SITU_STORAGE_VOID) && v->storage->device.kind == SITU_CPU;
 }
 

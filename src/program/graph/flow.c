@@ -71,12 +71,22 @@ const situ__op_row situ__flow_either = { "If", "b cond, t? then_branch, t? else_
 
 /* ---- loops ---- */
 
+enum { MOST_TRACED = 4096 }; /* iterations whose calls are traced */
+
 static situ__value *value_of(const situ__op_call *c, const situ__arg *a) { return &c->value[a->integer]; }
+
+int32_t situ__flow_end(const situ__program *p, int32_t at) {
+  const int64_t guard = p->node[at].arg[SITU__LOOP_GUARD].integer;
+  while (p->node[at].loop >= 0 || p->node[at].arg[SITU__LOOP_GUARD].integer != guard) at++;
+  return at;
+}
 
 /* How often a Loop runs at most. */
 static bool count_loop(situ__op_call *c, situ__value *out) {
   out->integer = INT64_MAX;
   if (!situ__arg_given(c, 0)) return true;
+  if (situ_is_dry() && !situ__arg_has_values(c, 0) && situ__flow_is_once(c))
+    return situ_set(&out->tensor, situ__arg_tensor(c, 0));
   const int count = situ__arg_host_ints(c, 0, &out->integer, 1);
   if (count == 0) situ__call_refuse(c, "has a trip count without a value");
   return count == 1;
@@ -91,13 +101,16 @@ static bool count_scan(situ__op_call *c, situ__value *out) {
     if (i && size != out->integer) return situ__call_refuse(c, "has inputs of several lengths");
     out->integer = size;
   }
-  return out->integer <= situ__arg_int(c, 2) ||
-         situ__fail(SITU_E_LIMIT, c->node->row->target,
-                    "has %lld iterations, and a call makes at most %lld (situ_load_options.max_iterations)",
-                    (long long)out->integer, (long long)situ__arg_int(c, 2));
+  if (out->integer > situ__arg_int(c, 2))
+    return situ__fail(SITU_E_LIMIT, c->node->row->target,
+                      "has %lld iterations, and a call makes at most %lld (situ_load_options.max_iterations)",
+                      (long long)out->integer, (long long)situ__arg_int(c, 2)),
+           false;
+  return !situ__flow_is_once(c) || situ__scan_count_once(c, input, count, out);
 }
 
 static situ_tensor *run_element(situ__op_call *c) {
+  if (situ__flow_is_once(c)) return situ__scan_element_once(c);
   situ_tensor *x = situ__arg_tensor(c, 0);
   const int64_t at = situ__arg_int(c, 1);
   const int axis = situ__arg_dim(c, 2);
@@ -106,18 +119,39 @@ static situ_tensor *run_element(situ__op_call *c) {
 
 #define PARAMETERS "i count, h? cond, T carried, T scanned, T lists, i counter, b guard, I ranks"
 
-static situ_tensor *number(const situ__op_call *c, int k, situ_dtype dtype, const void *value) {
+/* It has values in a run without values, too. */
+situ_tensor *situ__loop_number(const situ__op_call *c, int k, situ_dtype dtype, const void *value) {
   const situ_shape shape = c->arg[SITU__LOOP_RANKS].list[k].integer ? SITU_SHAPE(1) : SITU_SCALAR;
-  return situ_from_host(value, situ_dtype_size(dtype), shape,
-                        &(situ_options){ .dtype = dtype, .device = { .kind = SITU_CPU } });
+  const bool paused = situ_dry_pause();
+  situ_tensor *t = situ_from_host(value, situ_dtype_size(dtype), shape,
+                                  &(situ_options){ .dtype = dtype, .device = { .kind = SITU_CPU } });
+  if (paused) situ_dry_resume();
+  return t;
+}
+
+/* Whether there is an iteration. A run without values has one for a condition on them. */
+static bool read_condition(situ__op_call *c, int64_t iteration, int64_t *cond) {
+  *cond = 1;
+  if (!situ__arg_given(c, SITU__LOOP_COND)) return true;
+  if (!situ_is_dry() || situ__arg_has_values(c, SITU__LOOP_COND)) {
+    const int count = situ__arg_host_ints(c, SITU__LOOP_COND, cond, 1);
+    return count == 1 || (situ_error() == SITU_OK && situ__call_refuse(c, "has a condition without a value"));
+  }
+  if (situ__flow_tracing)
+    return situ__call_refuse(c, "has a condition on values, which a run without values does not have"), false;
+  for (int32_t i = 0; i < c->arg[SITU__LOOP_LISTS].count; i++)
+    value_of(c, &c->arg[SITU__LOOP_LISTS].list[i])->integer = -1;
+  *cond = iteration == 0;
+  return true;
 }
 
 /* Sets what an iteration begins with: its number, the condition and what is carried; and whether there is one. */
 static situ_tensor *begin_iteration(situ__op_call *c, int64_t iteration) {
   situ_tensor *carried[SITU__LIST_MAX];
-  int64_t cond = 1;
-  if (situ__arg_given(c, SITU__LOOP_COND) && situ__arg_host_ints(c, SITU__LOOP_COND, &cond, 1) != 1)
-    return situ_error() == SITU_OK ? situ__call_refuse(c, "has a condition without a value") : NULL;
+  int64_t cond;
+  if (situ__flow_tracing && iteration > MOST_TRACED)
+    return situ__call_refuse(c, "cannot be traced as a loop, and has more than 4096 iterations");
+  if (!read_condition(c, iteration, &cond)) return NULL;
   const int count = situ__arg_tensors(c, SITU__LOOP_CARRIED, carried);
   value_of(c, &c->arg[SITU__LOOP_COUNTER])->integer = iteration;
   value_of(c, &c->arg[SITU__LOOP_GUARD])->real = situ__flow_tracing ? situ__flow_tracing->guard : 0;
@@ -133,14 +167,14 @@ static situ_tensor *begin_iteration(situ__op_call *c, int64_t iteration) {
   }
   if (!fine) return NULL;
   const unsigned char byte = cond != 0;
-  c->also[0] = number(c, 1, SITU_BOOL, &byte);
-  return number(c, 0, SITU_I64, &iteration);
+  c->also[0] = situ__loop_number(c, 1, SITU_BOOL, &byte);
+  return situ__loop_number(c, 0, SITU_I64, &iteration);
 }
 
 static situ_tensor *run_begin(situ__op_call *c) {
   for (int32_t i = 0; i < c->arg[SITU__LOOP_LISTS].count; i++)
     situ__value_free(value_of(c, &c->arg[SITU__LOOP_LISTS].list[i]));
-  return begin_iteration(c, 0);
+  return situ__flow_is_once(c) ? situ__loop_begin_once(c) : begin_iteration(c, 0);
 }
 
 static situ_tensor *run_next(situ__op_call *c) {
@@ -148,7 +182,7 @@ static situ_tensor *run_next(situ__op_call *c) {
   const int count = situ__arg_tensors(c, SITU__LOOP_SCANNED, scanned);
   for (int i = 0; i < count; i++)
     if (!situ__value_add(value_of(c, &c->arg[SITU__LOOP_LISTS].list[i]), scanned[i])) return NULL;
-  return begin_iteration(c, situ__arg_int(c, SITU__LOOP_COUNTER) + 1);
+  return situ__flow_is_once(c) ? situ__loop_next_once(c) : begin_iteration(c, situ__arg_int(c, SITU__LOOP_COUNTER) + 1);
 }
 
 /* What the iterations gave, along a new dimension. */
@@ -156,6 +190,7 @@ static situ_tensor *run_collected(situ__op_call *c) {
   const situ__value_list *v = value_of(c, &c->arg[0])->collected;
   const int axis = situ__arg_dim(c, 3), count = v ? (int)v->count : 0;
   situ_shape shape = situ__arg_dims(c, 2);
+  if (value_of(c, &c->arg[0])->integer) return situ__loop_collected_once(c);
   if (count == 0) {
     if (!situ__arg_given(c, 1)) return situ__call_refuse(c, "runs no iteration, and the file does not say its result");
     const int at = axis < 0 ? axis + shape.ndim + 1 : axis;
@@ -175,7 +210,7 @@ static situ_tensor *run_collected(situ__op_call *c) {
 }
 
 const situ__op_row situ__loop_count = { "Loop.count", "h? trip", .size = count_loop };
-const situ__op_row situ__scan_count = { "Scan.count", "T inputs, I axes, i most", .size = count_scan };
+const situ__op_row situ__scan_count = { "Scan.count", "T inputs, I axes, i most, I? backwards", .size = count_scan };
 const situ__op_row situ__scan_element = { "Scan.element", "t input, i counter, i axis, b backwards",
                                           .run = run_element };
 const situ__op_row situ__loop_begin = { "Loop.begin", PARAMETERS, .results = SITU__RESULTS_LIST, .run = run_begin };

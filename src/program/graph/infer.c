@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/text.h"
+#include "flow.h"
 #include "module.h"
 #include "situ/sys/dry.h"
 #include "situ/sys/shape.h"
@@ -132,9 +133,11 @@ static situ_tensor *stand_in(const inference *f, const situ__program_node *n) {
 static bool run_nodes(inference *f) {
   for (int32_t i = 0; i < f->program->nodes && !f->failed; i++) {
     const situ__program_node *n = &f->program->node[i];
-    situ__op_call c = { .node = n, .arg = n->arg, .value = f->value, .root = f->root };
+    situ__op_call c = { .node = n, .arg = n->arg, .value = f->value, .root = f->root, .once = true };
     situ_tensor *given = stand_in(f, n);
-    if (given ? !situ_set(&f->value[n->out[0]].tensor, given) : !situ__program_run_node(&c)) return false;
+    if (!given && !situ__program_run_node(&c)) return false;
+    if (n->row == &situ__flow_either) given = situ_empty_like(f->value[n->out[0]].tensor, NULL); /* memory of its own */
+    if (given && !situ_set(&f->value[n->out[0]].tensor, given)) return false;
     for (int32_t k = 0; k < n->outs; k++) note_value(f, n->out[k]);
   }
   return !f->failed;
@@ -151,7 +154,7 @@ static bool run_once(inference *f) {
   situ_scope_begin_no_grad(&scope);
   bool good = make_inputs(f) && read_parts(f) && run_nodes(f);
   situ_dry_tell(&f->dry);
-  for (int32_t v = 0; v < p->values; v++) situ_drop(&f->value[v].tensor);
+  for (int32_t v = 0; v < p->values; v++) situ__value_free(&f->value[v]);
   SITU_IGNORE(situ_scope_end(&scope));
   SITU_IGNORE(situ_dry_end(&f->dry));
   situ__free(f->value);

@@ -30,7 +30,8 @@ typedef struct situ__value {
   situ_tensor *tensor; /* owned; NULL: not computed yet, or freed after its last use, or an absent result */
   int64_t integer;     /* of INT and BOOL */
   double real;
-  situ__value_list *collected; /* owned; NULL: nothing */
+  situ__value_list *collected; /* owned; NULL: nothing. Where the body of a loop runs once, `integer` is the length of
+                                  the whole list plus 1, and -1 where it is not known. */
 } situ__value;
 /* Appends a tensor to what the value collects. Returns false after recording an error. */
 bool situ__value_add(situ__value *v, situ_tensor *t);
@@ -194,7 +195,9 @@ typedef struct situ__program_out {
 typedef struct situ__value_meta {
   situ_dtype dtype;
   situ_shape size, stride;
+  int32_t guard; /* of the node that computes it */
   bool requires_grad;
+  bool shares; /* the memory of an earlier value */
 } situ__value_meta;
 
 enum { SITU__PROGRAM_PART_FIELD = 1000 };    /* the field of a part's number, which ONNX's tensors lack */
@@ -263,6 +266,7 @@ struct situ__op_call {
   situ_tensor *self;  /* stands for the first argument, unless NULL */
   situ_tensor **also; /* gets the second and later results: capacity node->outs - 1 */
   bool dry;           /* only shapes are wanted: tensors are on meta */
+  bool once;          /* each node runs once, in the order of the list: the body of a loop, too */
   /* What the call made of its lasting arguments in an earlier run, if is_prepacked; else, if not NULL, what it makes
      may be put there (situ_set), for the next runs. Nothing else of a run may be. */
   situ_tensor **prepacked;

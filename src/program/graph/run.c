@@ -314,7 +314,7 @@ void situ__value_free(situ__value *v) {
   for (int64_t i = 0; v->collected && i < v->collected->count; i++) situ_drop(&v->collected->tensor[i]);
   if (v->collected) situ__free(v->collected->tensor);
   situ__free(v->collected);
-  v->collected = NULL;
+  *v = (situ__value){ 0 };
 }
 
 /* ---- results ---- */

@@ -320,7 +320,7 @@ static bool count_elements(loop *l, const situ__arg *scanned) {
   situ__arg *arg, *axes = situ__arena_take(&l->b->f->program->arena, (size_t)scanned->count, sizeof *axes);
   int32_t count;
   if (!axes) return situ__pt2_no_memory();
-  if (!add_value(l->b, SITU__VALUE_INT, &count) || !add_node(l->b, &situ__scan_count, 3, &arg, &count, 1)) return false;
+  if (!add_value(l->b, SITU__VALUE_INT, &count) || !add_node(l->b, &situ__scan_count, 4, &arg, &count, 1)) return false;
   for (int32_t i = 0; i < scanned->count; i++) axes[i] = (situ__arg){ .kind = SITU__ARG_INT };
   arg[0] = *scanned;
   arg[1] = (situ__arg){ .kind = SITU__ARG_LIST, .count = scanned->count, .list = axes };

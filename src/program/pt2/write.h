@@ -24,11 +24,15 @@ typedef struct situ__pt2_writer {
 const char *situ__pt2_new_name(situ__pt2_writer *w, const char *stem, size_t length);
 /* {"dtype": 7, "sizes": [...], ...} */
 void situ__pt2_write_meta(situ__text *json, const situ__value_meta *meta);
-/* Writes the nodes from `first` to `end`, and what a graph of them says of its values (write_graph.c). */
-void situ__pt2_write_nodes(situ__pt2_writer *w, int32_t first, int32_t end);
-void situ__pt2_write_values(situ__pt2_writer *w, const int32_t *value, const char *const *name, int32_t values);
-/* Writes the branches that node `at` begins as torch.cond. Returns the node after them (write_flow.c). */
+/* Writes the nodes from `first` to `end`, and what a graph of them says of its values (write_graph.c). Returns whether
+   it wrote any. single: the graph gives a tensor, not a list. */
+bool situ__pt2_write_nodes(situ__pt2_writer *w, int32_t first, int32_t end);
+void situ__pt2_write_values(situ__pt2_writer *w, const int32_t *value, const char *const *name, int32_t values,
+                            bool single);
+/* Writes the branches that node `at` begins as torch.cond, or the loop as while_loop, scan or map. Returns the node
+   after them (write_flow.c). */
 int32_t situ__pt2_write_cond(situ__pt2_writer *w, int32_t at);
+int32_t situ__pt2_write_loop(situ__pt2_writer *w, int32_t at);
 /* Writes models/model.json to w->json. Returns false when memory runs out. */
 bool situ__pt2_write_model(situ__pt2_writer *w);
 

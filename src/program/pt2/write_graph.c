@@ -144,25 +144,34 @@ static void write_node(situ__pt2_writer *w, const situ__program_node *n) {
   w->json.failed |= !name;
 }
 
-void situ__pt2_write_nodes(situ__pt2_writer *w, int32_t first, int32_t end) {
+bool situ__pt2_write_nodes(situ__pt2_writer *w, int32_t first, int32_t end) {
+  bool any = false;
   for (int32_t i = first; i < end;) {
-    situ__text_add(&w->json, i > first ? ",\n" : "\n");
-    if (w->program->node[i].row == &situ__flow_then) {
-      i = situ__pt2_write_cond(w, i);
-    } else {
-      write_node(w, &w->program->node[i++]);
+    const situ__op_row *row = w->program->node[i].row;
+    if (row == &situ__scan_count || row == &situ__loop_collected) { /* they are parts of the loop's node */
+      i++;
+      continue;
     }
+    situ__text_add(&w->json, any ? ",\n" : "\n");
+    any = true;
+    if (row == &situ__flow_then) i = situ__pt2_write_cond(w, i);
+    else if (row == &situ__loop_begin) i = situ__pt2_write_loop(w, i);
+    else write_node(w, &w->program->node[i++]);
   }
+  return any;
 }
 
-void situ__pt2_write_values(situ__pt2_writer *w, const int32_t *value, const char *const *name, int32_t values) {
+void situ__pt2_write_values(situ__pt2_writer *w, const int32_t *value, const char *const *name, int32_t values,
+                            bool single) {
   situ__text_add(&w->json, "], \"tensor_values\": {");
   for (int32_t i = 0; i < values; i++) {
     situ__text_add(&w->json, "%s\n\"%s\": ", i ? "," : "", name[i]);
     situ__pt2_write_meta(&w->json, &w->program->meta[value[i]]);
   }
-  situ__text_add(&w->json, "}, \"sym_int_values\": {}, \"sym_bool_values\": {}, \"is_single_tensor_return\": false, "
-                           "\"custom_obj_values\": {}, \"sym_float_values\": {}}");
+  situ__text_add(&w->json,
+                 "}, \"sym_int_values\": {}, \"sym_bool_values\": {}, \"is_single_tensor_return\": %s, "
+                 "\"custom_obj_values\": {}, \"sym_float_values\": {}}",
+                 single ? "true" : "false");
 }
 
 static void write_leaves(situ__pt2_writer *w, const char *before, const char *after) {
@@ -185,14 +194,14 @@ static void write_outer_values(situ__pt2_writer *w) {
   w->json.failed |= !value || !name;
   if (w->json.failed) return;
   for (int32_t i = 0; i < p->nodes; i++)
-    for (int32_t k = 0; k < p->node[i].outs && p->node[i].guard; k++)
+    for (int32_t k = 0; k < p->node[i].outs && p->node[i].guard && p->node[i].loop >= 0; k++)
       if (p->node[i].out[k] >= 0) w->seen[p->node[i].out[k]] = INNER;
   for (int32_t v = 0; v < p->values; v++)
     if (p->kind[v] == SITU__VALUE_TENSOR && w->seen[v] != INNER) {
       name[values] = w->name[v];
       value[values++] = v;
     }
-  situ__pt2_write_values(w, value, name, values);
+  situ__pt2_write_values(w, value, name, values, false);
 }
 
 static void write_graph(situ__pt2_writer *w) {

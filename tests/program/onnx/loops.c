@@ -134,9 +134,34 @@ static void gradients_are_those_of_all_iterations(void **state) {
   assert_int_equal(situ_scope_end(&scope), SITU_OK);
 }
 
-static void no_values_no_iteration(void **state) {
+/* loops_that_are_traced: a Loop that gives a list, an If in it that writes in place, and in that a Scan of two states. */
+static void loops_are_traced(void **state) {
   (void)state;
-  expect_no_export("loop_until", SITU_SHAPE(2));
+  expect_traced("loop_until", true, SITU_SHAPE(2));
+  expect_traced("scan_of_layers", false, SITU_SHAPE(3, 1, 2));
+  expect_traced("loops_that_are_traced", false, SITU_SHAPE(2));
+  const situ_shape three[] = { SITU_SHAPE(2), SITU_SHAPE(2, 3), SITU_SHAPE(3, 2) };
+  expect_all_traced("scan_along_other_axes", false, three, 3);
+}
+
+static void expect_untraced(const char *name, int64_t count, const char *why) {
+  situ_scope scope;
+  situ_scope_begin_no_grad(&scope);
+  situ_error_mode(SITU_ERROR_QUIET);
+  situ_nn_module *m = load_kept(name, 0);
+  situ_tensor *n = situ_from_host(&count, sizeof count, SITU_SCALAR, &(situ_options){ .dtype = SITU_I64 });
+  situ_tree *in = SITU_TREE(n, situ_ones(SITU_SHAPE(2), NULL));
+  assert_null(situ_export(m, in));
+  expect_refused(NULL, SITU_E_UNSUPPORTED, why);
+  situ_tree_free(in);
+  situ_nn_free(m);
+  SITU_IGNORE(situ_scope_end(&scope));
+}
+
+static void what_while_loop_and_scan_are_not_is_refused(void **state) {
+  (void)state;
+  expect_untraced("loop_that_swaps", 3, "gives lists whose length values decide, for which torch.export has no form");
+  expect_untraced("loop_that_grows", 3, "carries a tensor whose shape or dtype an iteration changes");
 }
 
 static void what_is_not_a_loop_is_refused(void **state) {
@@ -179,7 +204,8 @@ int main(void) {
     cmocka_unit_test(loops_in_loops_count_together),
     cmocka_unit_test(a_scan_of_very_many_elements_is_refused_at_once),
     cmocka_unit_test(gradients_are_those_of_all_iterations),
-    cmocka_unit_test(no_values_no_iteration),
+    cmocka_unit_test(loops_are_traced),
+    cmocka_unit_test(what_while_loop_and_scan_are_not_is_refused),
     cmocka_unit_test(what_is_not_a_loop_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

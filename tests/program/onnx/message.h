@@ -68,6 +68,53 @@ static inline situ_nn_module *load_kept(const char *name, int64_t most) {
   return m;
 }
 
+/* Drawn inputs of these shapes, in a list; positive ones. */
+static inline situ_tree *draw_inputs(bool positive, const situ_shape *shape, int count) {
+  situ_tree *in = situ_tree_list();
+  for (int i = 0; i < count; i++) {
+    situ_tensor *x = situ_randn(shape[i], NULL);
+    in = situ_tree_append(in, situ_tree_tensor(positive ? situ_add_scalar(situ_abs(x), 0.125) : x));
+  }
+  return in;
+}
+
+static inline void expect_same(const situ_tree *a, const situ_tree *b) {
+  const int64_t count = situ_tree_count(a);
+  for (int64_t i = 0; i < (count ? count : 1); i++) {
+    bool same = false;
+    assert_int_equal(situ_equal(situ_tree_value(count ? situ_tree_at(a, i) : a),
+                                situ_tree_value(count ? situ_tree_at(b, i) : b), &same),
+                     SITU_OK);
+    assert_true(same);
+  }
+}
+
+/* To a .pt2 archive, and from there to ONNX: all compute the same bits. */
+static inline void expect_all_traced(const char *name, bool positive, const situ_shape *shape, int inputs) {
+  situ_scope scope;
+  situ_scope_begin_no_grad(&scope);
+  situ_nn_module *m[4] = { load_kept(name, 0) };
+  situ_tree *example = draw_inputs(positive, shape, inputs);
+  m[1] = situ_export(m[0], example);
+  situ_tree_free(example);
+  assert_int_equal(situ_export_save(m[1], "traced.pt2"), SITU_OK);
+  m[2] = situ_export_load("traced.pt2", NULL);
+  assert_int_equal(situ_onnx_export(m[2], "traced.onnx", NULL), SITU_OK);
+  m[3] = situ_export_load("traced.onnx", NULL);
+  for (int i = 0; i < 8; i++) {
+    situ_tree *in = draw_inputs(positive, shape, inputs), *out[4];
+    for (int k = 0; k < 4; k++) out[k] = situ_nn_call(m[k], in);
+    for (int k = 1; k < 4; k++) expect_same(out[0], out[k]);
+    for (int k = 0; k < 4; k++) situ_tree_free(out[k]);
+    situ_tree_free(in);
+  }
+  for (int k = 0; k < 4; k++) situ_nn_free(m[k]);
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+}
+static inline void expect_traced(const char *name, bool positive, situ_shape shape) {
+  expect_all_traced(name, positive, &shape, 1);
+}
+
 /* A model of one input whose way depends on values is not written from a run without them. */
 static inline void expect_no_export(const char *name, situ_shape shape) {
   situ_scope scope;

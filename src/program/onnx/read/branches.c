@@ -5,7 +5,7 @@
 #include "onnx.h"
 #include "program/graph/flow.h"
 
-/* Conditions that are computed of sizes have values in a run without values, too. */
+/* Conditions that are computed of sizes have values in a run without values, too; others, as an input, do not. */
 static bool is_then(situ__op_call *c, situ__value *out) { return situ__flow_choose(c, true, out); }
 static bool is_else(situ__op_call *c, situ__value *out) { return situ__flow_choose(c, false, out); }
 static const situ__op_row condition[] = { { "If.then", "h cond", .size = is_then, .inputs = 1 },
@@ -48,7 +48,9 @@ static int32_t add_condition(situ__onnx *f, const situ__onnx_node *node, int sid
   int32_t value = node->input[0];
   if (!out) return situ__onnx_no_memory(), 0;
   if (!situ__onnx_on_host(f, value, &value) || !situ__onnx_add_value(f, "", out)) return 0;
-  situ__program_node *n = situ__onnx_add_part(f, node, &condition[side], 1, &arg);
+  const bool host = situ__onnx_place_of(f, value) != SITU__ONNX_DEVICE;
+  const situ__op_row *row = host ? &condition[side] : side ? &situ__flow_else : &situ__flow_then;
+  situ__program_node *n = situ__onnx_add_part(f, node, row, 1, &arg);
   if (!n) return 0;
   f->program->kind[*out] = SITU__VALUE_BOOL;
   arg[0] = situ__onnx_value_arg(value);

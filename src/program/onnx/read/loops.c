@@ -77,20 +77,25 @@ static bool add_count(loop *l) {
   if (!out) return situ__onnx_no_memory();
   if (trip >= 0 && !l->f->about[trip].ready) return bad_loop(l, "whose trip count is not computed before it");
   if (trip >= 0 && !situ__onnx_on_host(l->f, trip, &trip)) return false;
-  situ__arg inputs, *axis = situ__arena_take(&l->f->program->arena, (size_t)l->elements + 1, sizeof *axis);
+  situ__arg inputs, *axis = situ__arena_take(&l->f->program->arena, 2 * (size_t)l->elements + 1, sizeof *axis),
+                    *backwards = axis + l->elements;
   if (!axis) return situ__onnx_no_memory();
   if (l->scan && !list_values(l, l->node->input + l->carried, l->elements, &inputs)) return false;
   if (!add_number(l, SITU__VALUE_INT, out)) return false;
   l->count = *out;
-  situ__program_node *n = situ__onnx_add_part(l->f, l->node, l->scan ? &situ__scan_count : &situ__loop_count, 3, &arg);
+  situ__program_node *n = situ__onnx_add_part(l->f, l->node, l->scan ? &situ__scan_count : &situ__loop_count, 4, &arg);
   if (!n) return false;
   n->out = out;
+  n->host = trip >= 0 && situ__onnx_place_of(l->f, trip) != SITU__ONNX_DEVICE;
   if (!l->scan) return arg[0] = situ__onnx_value_arg(trip), true;
-  for (int32_t i = 0; i < l->elements; i++)
+  for (int32_t i = 0; i < l->elements; i++) {
     axis[i] = (situ__arg){ .kind = SITU__ARG_INT, .integer = item_of(l, "scan_input_axes", i) };
+    backwards[i] = (situ__arg){ .kind = SITU__ARG_INT, .integer = item_of(l, "scan_input_directions", i) };
+  }
   arg[0] = inputs;
   arg[1] = (situ__arg){ .kind = SITU__ARG_LIST, .count = l->elements, .list = axis };
   arg[2] = (situ__arg){ .kind = SITU__ARG_INT, .integer = l->f->program->max_iterations };
+  arg[3] = (situ__arg){ .kind = SITU__ARG_LIST, .count = l->elements, .list = backwards };
   return true;
 }
 
@@ -103,7 +108,7 @@ static situ__arg *add_turn(loop *l, const situ__op_row *row, int32_t cond, const
   situ__program_node *n = situ__onnx_add_part(f, l->node, row, SITU__LOOP_ARGS, &arg);
   if (!n) return NULL;
   n->loop = row == &situ__loop_begin ? 1 : -1;
-  n->host = true;
+  n->host = cond >= 0 && situ__onnx_place_of(f, cond) != SITU__ONNX_DEVICE; /* it has values in a run without them */
   n->out = l->own;
   n->outs = l->carried + 2;
   arg[SITU__LOOP_COUNT] = number_arg(l, l->count);

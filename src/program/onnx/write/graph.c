@@ -200,7 +200,7 @@ static void need(needs *f, const situ__arg *a) {
 
 /* A call in place is needed by each value of its memory. */
 static bool is_needed(const needs *f, const situ__program_node *n) {
-  bool needed = false;
+  bool needed = n->loop != 0;
   for (int32_t i = 0; i < n->outs; i++) needed |= n->out[i] >= 0 && f->value[n->out[i]];
   if (needed || !is_in_place(n->row->target) || n->arg[0].kind != SITU__ARG_VALUE) return needed;
   return f->memory[f->w->memory[n->arg[0].integer]];
@@ -267,10 +267,14 @@ const char *situ__onnx_write_view(situ__onnx_writer *w, int32_t v, int32_t base,
 void situ__onnx_write_range(situ__onnx_writer *w, int32_t first, int32_t end) {
   for (int32_t i = first; i < end && !w->failed; i++) {
     const situ__program_node *n = &w->program->node[i];
-    if (!w->needed[i] || n->row->results == SITU__RESULTS_NONE || n->outs < 1) continue;
+    if (!w->needed[i] || n->row == &situ__scan_count || n->row->results == SITU__RESULTS_NONE || n->outs < 1) continue;
     if (!begin_node(w, n)) return;
     if (n->row == &situ__flow_then) {
       i = situ__onnx_write_if(w, i) - 1;
+    } else if (n->row == &situ__loop_begin) {
+      i = situ__onnx_write_loop(w, i) - 1;
+    } else if (n->row == &situ__loop_collected) {
+      situ__onnx_keep_result(w, n->out[0], w->name[n->arg[0].integer]);
     } else if (n->row->size) {
       if (n->out[0] >= 0 && w->gives->varies) w->name[n->out[0]] = write_size(w);
     } else if (w->gives) {

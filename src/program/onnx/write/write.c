@@ -342,7 +342,7 @@ static bool explain(const situ__onnx_writer *w) {
 }
 
 static bool take_memory(situ__onnx_writer *w) {
-  const size_t values = (size_t)w->program->values + 1;
+  const size_t values = (size_t)w->program->values + 3;
   w->about = situ__arena_take(&w->arena, values, sizeof *w->about);
   w->name = situ__arena_take(&w->arena, values, sizeof *w->name);
   w->version = situ__arena_take(&w->arena, values, sizeof *w->version);
@@ -364,6 +364,8 @@ static bool put_graph(situ__onnx_writer *w, situ__protobuf_writer *graph) {
   const situ__program *p = w->program;
   if (!take_memory(w)) return false;
   if (!situ__program_infer(op, p, w->module, w->about)) return false;
+  w->about[p->values].dtype = SITU_I64;
+  w->about[p->values + 1].dtype = SITU_BOOL;
   for (int32_t v = 0; v < p->values; v++) w->integers[v].integer = w->about[v].integer;
   if (!situ__onnx_find_memory(w) || !name_values(w) || !situ__onnx_write_nodes(w)) return false;
   put_head(w);

@@ -30,7 +30,7 @@ typedef struct situ__onnx_writer {
   const situ__program *program;
   situ_nn_module *module;
   int opset;
-  situ__inferred *about; /* of each value */
+  situ__inferred *about; /* of each value, then of the number of an iteration and of a condition */
   const char **name;     /* of each value's newest tensor in the model */
   int32_t *version;      /* of each value's memory when `name` was computed */
   const char **weight;   /* the initialiser of each part */
@@ -151,8 +151,10 @@ bool situ__onnx_overwrite(situ__onnx_writer *w, int32_t v, const char *name);
 const char *situ__onnx_write_view(situ__onnx_writer *w, int32_t v, int32_t base, const char *of, situ_dtype dtype);
 /* Writes the needed ones of the nodes from `first` to `end`. */
 void situ__onnx_write_range(situ__onnx_writer *w, int32_t first, int32_t end);
-/* Writes the branches that node `at` begins as If. Returns the node after them (branches.c). */
+/* Writes the branches that node `at` begins as If, or the loop as Loop or Scan. Returns the node after them
+   (branches.c). */
 int32_t situ__onnx_write_if(situ__onnx_writer *w, int32_t at);
+int32_t situ__onnx_write_loop(situ__onnx_writer *w, int32_t at);
 void situ__onnx_keep_result(situ__onnx_writer *w, int32_t v, const char *name);
 /* Writes all nodes. Returns false after an error, or with w->lacks. */
 bool situ__onnx_write_nodes(situ__onnx_writer *w);
