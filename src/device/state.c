@@ -84,6 +84,7 @@ const char *situ__verb_name(situ_verb verb) {
     [SITU_VERB_LINEAR] = "linear",
     [SITU_VERB_ATTENTION] = "attention",
     [SITU_VERB_BLOCKS] = "blocks",
+    [SITU_VERB_INTEGER] = "integer",
     [SITU_VERB_PACK] = "pack",
     [SITU_VERB_OPTIMIZER] = "optimizer",
   };

@@ -7,12 +7,13 @@
 #include <math.h>
 
 #include "../interop.h"
+#include "integer.h"
 
 SITU_BEGIN
 
 /** A fingerprint of the interface, which changes with every declaration that a module is compiled with: a module with
     another one is refused. tools/check_abi says when it must change, and writes it with --write. */
-#define SITU_BACKEND_ABI 0x5f751da6u
+#define SITU_BACKEND_ABI 0x85e16783u
 
 /** Memory on a device, shared by all tensors on it. A move changes `data` and `device` here, and so moves every view,
     alias and handle. */
@@ -105,7 +106,8 @@ typedef enum situ_verb {
   /** Lays out the second factor of many products: in b [k, n]; integer[0]: rows of the first factor; integer[1] not 0:
       only for products that have the same bits without it; out u8 [situ_prepack_bytes(k, n)]. With a window: the weight
       of many convolutions, in w [O, C, kh, kw]; out u8 [situ_conv_prepack_bytes(O, C, kernel)]. Optional, where
-      `offers` says so: products do without it. */
+      `offers` says so: products do without it. Of u8 and i8, where there is SITU_VERB_INTEGER: for that; out u8
+      [groups * situ_integer_prepack_bytes(k, n)], of a convolution k = C kh kw and n = O/groups. */
   SITU_VERB_PREPACK,
   /** op: situ_conv_pass; window: geometry; 4-D (N, C, H, W); images may be channels_last where `offers` says so;
       integer[0] not 0: f = SITU_UNARY_relu, _gelu_tanh, _gelu or _silu of the result of a forward pass, and then
@@ -142,6 +144,8 @@ typedef enum situ_verb {
   SITU_VERB_ATTENTION,
   /** Rows of quantised blocks; op: situ_blocks_pass; integer[0]: a situ_block_type. */
   SITU_VERB_BLOCKS,
+  /** Products of u8 and i8, summed exactly; op: situ_integer_pass. Optional: composed of products in f64 without it. */
+  SITU_VERB_INTEGER,
   /** Casts many small storages into the memory of out[0]: `pack`; op 1, for devices whose data is not addressable:
       copies from that memory into the storages, without casts. Optional: copied one by one without it. */
   SITU_VERB_PACK,

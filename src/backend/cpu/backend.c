@@ -144,6 +144,7 @@ const situ_backend situ__cpu_backend = {
     [SITU_VERB_CELL] = situ__cpu_cell,
     [SITU_VERB_ATTENTION] = situ__cpu_attention,
     [SITU_VERB_BLOCKS] = situ__cpu_blocks,
+    [SITU_VERB_INTEGER] = situ__cpu_integer,
     [SITU_VERB_OPTIMIZER] = situ__cpu_optimizer,
   },
   .host_memory = true,

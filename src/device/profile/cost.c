@@ -98,6 +98,9 @@ double situ__work_operations(const situ_work *work) {
     return work->op == SITU_LINEAR ? 2 * all(work->out[0]) * last(work->in[0])
                                    : 2 * all(work->out[0]) * (double)work->in[0]->size[0];
   case SITU_VERB_BLOCKS: return work->op == SITU_BLOCKS_LINEAR ? 2 * all(work->out[0]) * last(work->in[0]) : 0;
+  case SITU_VERB_INTEGER:
+    return 2 * all(work->out[0]) *
+           (work->op == SITU_INTEGER_MATMUL ? last(work->in[0]) : all(work->in[1]) / (double)work->in[1]->size[0]);
   case SITU_VERB_CONV: return of_conv(work);
   case SITU_VERB_ATTENTION: return of_attention(work);
   case SITU_VERB_FFT: return of_fft(work);

@@ -118,7 +118,8 @@ const situ__op_row *situ__op_row_of(const char *target);
 
 extern const situ__op_family situ__onnx_elementwise_family, situ__onnx_shape_family, situ__onnx_layers_family,
     situ__onnx_recurrent_family, situ__onnx_reduce_family, situ__onnx_index_family, situ__onnx_make_family,
-    situ__onnx_image_family, situ__onnx_norm_family, situ__onnx_attention_family, situ__onnx_trees_family;
+    situ__onnx_image_family, situ__onnx_norm_family, situ__onnx_attention_family, situ__onnx_trees_family,
+    situ__onnx_quantized_family;
 /* The row of "Gemm" in an opset of ONNX; NULL: there is none. */
 const situ__op_row *situ__onnx_row_of(const char *target, int64_t opset);
 

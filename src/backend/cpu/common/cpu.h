@@ -39,6 +39,7 @@ situ_status situ__cpu_nll(int index, const situ_work *work);
 situ_status situ__cpu_cell(int index, const situ_work *work);
 situ_status situ__cpu_attention(int index, const situ_work *work);
 situ_status situ__cpu_blocks(int index, const situ_work *work);
+situ_status situ__cpu_integer(int index, const situ_work *work);
 situ_status situ__cpu_offers(int index, const situ_work *work);
 situ_status situ__cpu_offers_conv(const situ_work *work);
 situ_status situ__cpu_offers_attention(const situ_work *work);
@@ -46,6 +47,9 @@ situ_status situ__cpu_offers_matmul_prepack(const situ_work *work);
 situ_status situ__cpu_offers_linalg(void); /* without LAPACK it records why */
 situ_status situ__cpu_offers_conv_prepack(const situ_work *work);
 situ_status situ__cpu_conv_prepack(const situ_work *work);
+situ_status situ__cpu_integer_conv(const situ_work *work);
+situ_status situ__cpu_bytes_conv_prepack(const situ_work *work);
+situ_status situ__cpu_bytes_prepack(const situ_work *work);
 situ_status situ__cpu_matmul_prepack(const situ_work *work);
 situ_status situ__cpu_optimizer(int index, const situ_work *work);
 

@@ -336,6 +336,25 @@ static bool fold(situ__onnx *f, call *c, bool *folded) {
   return *folded = true;
 }
 
+const situ__op_row *situ__onnx_row_of(const char *target, int64_t opset) {
+  static const situ__op_family *const families[] = {
+    &situ__onnx_elementwise_family, &situ__onnx_shape_family,     &situ__onnx_layers_family,
+    &situ__onnx_reduce_family,      &situ__onnx_index_family,     &situ__onnx_make_family,
+    &situ__onnx_norm_family,        &situ__onnx_recurrent_family, &situ__onnx_image_family,
+    &situ__onnx_attention_family,   &situ__onnx_trees_family,     &situ__onnx_quantized_family,
+  };
+  const situ__op_row *best = NULL;
+  for (size_t f = 0; f < sizeof families / sizeof *families; f++)
+    for (int i = 0; i < families[f]->count; i++) {
+      const situ__op_row *row = &families[f]->row[i];
+      if (strcmp(row->target, target) == 0 && row->since <= opset && (!best || row->since > best->since)) best = row;
+    }
+  return best;
+}
+
+/* Dequantised constants stay nodes: a pattern may take the whole numbers instead (patterns.h). */
+static bool may_fold(const char *op) { return !situ__onnx_draws(op) && strcmp(op, "DequantizeLinear") != 0; }
+
 bool situ__onnx_draws(const char *op) {
   return strncmp(op, "Random", 6) == 0 || strcmp(op, "Bernoulli") == 0 || strcmp(op, "Multinomial") == 0 ||
          strcmp(op, "Dropout") == 0;
@@ -381,7 +400,7 @@ static bool add_call(situ__onnx *f, call *c) {
   for (const char *name; situ__op_parameter(c->made.row, c->args, &name, &(int){ 0 }); c->args++) continue;
   if (!each_value(f, c, count_value, &n)) return false;
   if (shape && !fold_shape(f, c, &folded)) return false;
-  if (!n.device && !n.host && !situ__onnx_draws(op) && !folded && !fold(f, c, &folded)) return false;
+  if (!n.device && !n.host && may_fold(op) && !folded && !fold(f, c, &folded)) return false;
   const bool host = shape || (!n.device && c->made.row->shapes);
   for (int32_t i = 0; i < c->made.outs; i++) {
     const int32_t v = c->made.out[i];

@@ -168,10 +168,22 @@ bool situ__onnx_add_loop(situ__onnx *f, const situ__onnx_node *node, const situ_
 bool situ__onnx_add_if(situ__onnx *f, const situ__onnx_node *node, const situ__onnx_attribute *list, int count,
                        int depth);
 
-/* x as whole numbers from 0 to 255, whose dtype is x's: x is (result - zero) scale, rounded (ops_norm.c). */
+/* x as whole numbers from 0 to 255, whose dtype is x's: x is (result - zero) scale, rounded (ops_quantized.c). */
 situ_tensor *situ__onnx_quantize(situ_tensor *x, situ_tensor **scale, situ_tensor **zero);
-/* x of f32, rounded to the nearest even, plus the zero point (NULL: 0), within the dtype. */
-situ_tensor *situ__onnx_saturate(situ_tensor *x, situ_tensor *zero, situ_dtype dtype);
+
+/* Windows of convolutions and pooling (ops_layers.c). */
+typedef struct situ__onnx_windows {
+  int dims; /* spatial */
+  situ_shape kernel, stride, dilation;
+  int64_t before[3], after[3]; /* padding */
+  bool even;                   /* the same on both sides */
+} situ__onnx_windows;
+/* Arguments from k on: auto_pad, dilations, kernel_shape, pads, strides. SAME: as many results as input / stride. */
+bool situ__onnx_read_windows(situ__op_call *c, int k, situ_tensor *x, situ_shape kernel, situ__onnx_windows *w);
+#define SITU__ONNX_WINDOWS \
+  "s? auto_pad(NOTSET|SAME_UPPER|SAME_LOWER|VALID), I? dilations, I? kernel_shape, I? pads, I? strides"
+/* The sizes after the first two. */
+situ_shape situ__onnx_spatial_of(const situ_tensor *weight);
 
 /* Notes what the file says of a value. */
 bool situ__onnx_declare(situ__onnx *f, int32_t value, const situ__program_input *about);

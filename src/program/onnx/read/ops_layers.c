@@ -33,66 +33,6 @@ static situ_tensor *run_matmul(situ__op_call *c) {
   if (!weight || !situ__call_prepack(c, a, weight, &packed)) return NULL;
   return packed ? situ_linear_by(a, weight, NULL, packed) : situ_matmul(a, b);
 }
-/* Scales or zero points: a number, or one for each size of the dimension before the last `after`. */
-static situ_tensor *spread(situ_tensor *t, situ_dtype dtype, int after) {
-  situ_shape size = situ_shape_of(t);
-  if (situ_numel(t) == 1) size.ndim = 0;
-  for (int d = 0; d < after && size.ndim > 0 && size.ndim < SITU_MAX_DIMS; d++) size.dim[size.ndim++] = 1;
-  return situ_reshape(situ_to_dtype(t, dtype), size);
-}
-/* Argument k without its zero point, in f64, which holds the sums of products exactly. */
-static situ_tensor *without_zero(situ__op_call *c, int k, int zero, int after) {
-  situ_tensor *x = situ_to_dtype(situ__arg_tensor(c, k), SITU_F64), *point = situ__arg_tensor(c, zero);
-  return point ? situ_sub(x, spread(point, SITU_F64, after)) : x;
-}
-static situ_tensor *run_matmul_integer(situ__op_call *c) {
-  return situ_to_dtype(situ_matmul(without_zero(c, 0, 2, 1), without_zero(c, 1, 3, 0)), SITU_I32);
-}
-
-/* QLinear operators have arguments a, b and y, but for y itself each with its scale and zero point: sums of a and b as
-   ONNX Runtime gives them to y. */
-static situ_tensor *requantize(situ__op_call *c, situ_tensor *sums, int after_a, int after_b) {
-  situ_tensor *a = spread(situ__arg_tensor(c, 1), SITU_F32, after_a);
-  situ_tensor *b = spread(situ__arg_tensor(c, 4), SITU_F32, after_b);
-  situ_tensor *scale = situ_div(situ_mul(a, b), spread(situ__arg_tensor(c, 6), SITU_F32, 0));
-  situ_tensor *zero = spread(situ__arg_tensor(c, 7), SITU_F32, 0);
-  const situ_dtype dtype = situ_dtype_of(situ__arg_tensor(c, 7));
-  if (dtype != SITU_U8 && dtype != SITU_I8) return situ__call_refuse(c, "gives another dtype");
-  return situ__onnx_saturate(situ_mul(situ_to_dtype(sums, SITU_F32), scale), zero, dtype);
-}
-static situ_tensor *run_qlinear_matmul(situ__op_call *c) {
-  return requantize(c, situ_matmul(without_zero(c, 0, 2, 1), without_zero(c, 3, 5, 0)), 1, 0);
-}
-/* x y + z with one rounding to f32: f64 holds the product, as one of the factors has 8 bits. */
-static situ_tensor *multiply_add(situ_tensor *x, situ_tensor *y, situ_tensor *z) {
-  situ_tensor *product = situ_mul(situ_to_dtype(x, SITU_F64), situ_to_dtype(y, SITU_F64));
-  return situ_to_dtype(situ_add(product, situ_to_dtype(z, SITU_F64)), SITU_F32);
-}
-/* Whether x has one element for a row of several of y. */
-static bool repeats(const situ_tensor *x, const situ_tensor *y) {
-  const situ_shape a = situ_shape_of(x), b = situ_shape_of(y);
-  for (int d = 1; d <= b.ndim; d++)
-    if (b.dim[b.ndim - d] != 1 || (d <= a.ndim && a.dim[a.ndim - d] != 1)) return d > a.ndim || a.dim[a.ndim - d] == 1;
-  return false;
-}
-/* In the order of ONNX Runtime's kernel: first what is added to each element of a row. */
-static situ_tensor *run_qlinear_add(situ__op_call *c) {
-  situ_tensor *scale[3], *zero[3];
-  const situ_dtype dtype = situ_dtype_of(situ__arg_tensor(c, 0));
-  if (dtype != SITU_U8 && dtype != SITU_I8) return situ__call_refuse(c, "takes another dtype");
-  const int a_at = repeats(situ__arg_tensor(c, 0), situ__arg_tensor(c, 3)) ? 3 : 0, b_at = 3 - a_at;
-  const int scales[] = { a_at + 1, b_at + 1, 6 };
-  for (int k = 0; k < 3; k++) {
-    situ_tensor *point = situ__arg_tensor(c, scales[k] + 1);
-    scale[k] = spread(situ__arg_tensor(c, scales[k]), SITU_F32, 0);
-    const situ_options o = situ__call_options(c, SITU_F32);
-    zero[k] = point ? spread(point, SITU_F32, 0) : situ_zeros(SITU_SCALAR, &o);
-  }
-  situ_tensor *a = situ_div(scale[0], scale[2]), *b = situ_div(scale[1], scale[2]);
-  situ_tensor *fixed = situ_sub(zero[2], multiply_add(a, zero[0], situ_mul(b, zero[1])));
-  fixed = multiply_add(situ__arg_tensor(c, b_at), b, fixed);
-  return situ__onnx_saturate(multiply_add(situ__arg_tensor(c, a_at), a, fixed), NULL, dtype);
-}
 static situ_tensor *run_einsum(situ__op_call *c) {
   situ_tensor *list[SITU__LIST_MAX];
   char equation[256];
@@ -105,21 +45,13 @@ static situ_tensor *run_einsum(situ__op_call *c) {
 
 /* ---- windows: what convolutions and pooling share ---- */
 
-typedef struct windows {
-  int dims; /* spatial */
-  situ_shape kernel, stride, dilation;
-  int64_t before[3], after[3]; /* padding */
-  bool even;                   /* the same on both sides */
-} windows;
-
 static int64_t at_or(situ_shape list, int d, int64_t otherwise) { return d < list.ndim ? list.dim[d] : otherwise; }
 
-/* Arguments from k on: auto_pad, dilations, kernel_shape, pads, strides. SAME: as many results as input / stride. */
-static bool read_windows(situ__op_call *c, int k, situ_tensor *x, situ_shape kernel, windows *w) {
+bool situ__onnx_read_windows(situ__op_call *c, int k, situ_tensor *x, situ_shape kernel, situ__onnx_windows *w) {
   const situ_shape size = situ_shape_of(x), dilation = situ__arg_dims(c, k + 1), pads = situ__arg_dims(c, k + 3);
   const situ_shape stride = situ__arg_dims(c, k + 4);
   const char *automatic = situ__arg_text(c, k);
-  *w = (windows){ .dims = size.ndim - 2, .kernel = kernel, .even = true };
+  *w = (situ__onnx_windows){ .dims = size.ndim - 2, .kernel = kernel, .even = true };
   if (w->dims < 1 || w->dims > 3 || kernel.ndim != w->dims)
     return situ__call_refuse(c, "needs 1 to 3 spatial dimensions, and a kernel of as many");
   w->stride.ndim = w->dilation.ndim = w->dims;
@@ -141,13 +73,13 @@ static bool read_windows(situ__op_call *c, int k, situ_tensor *x, situ_shape ker
   }
   return true;
 }
-static situ_shape padding_of(const windows *w) {
+static situ_shape padding_of(const situ__onnx_windows *w) {
   situ_shape padding = { .ndim = w->dims };
   for (int d = 0; d < w->dims; d++) padding.dim[d] = w->before[d];
   return padding;
 }
 /* more: further elements at the ends (NULL: none). */
-static situ_tensor *pad_windows(situ_tensor *x, const windows *w, const int64_t *more, double value) {
+static situ_tensor *pad_windows(situ_tensor *x, const situ__onnx_windows *w, const int64_t *more, double value) {
   situ_shape pad = { .ndim = 0 };
   for (int d = w->dims - 1; d >= 0; d--) {
     pad.dim[pad.ndim++] = w->before[d];
@@ -155,7 +87,7 @@ static situ_tensor *pad_windows(situ_tensor *x, const windows *w, const int64_t 
   }
   return situ_pad(x, pad, SITU_PAD_CONSTANT, value);
 }
-static situ_shape spatial_of(const situ_tensor *weight) {
+situ_shape situ__onnx_spatial_of(const situ_tensor *weight) {
   situ_shape s = situ_shape_of(weight);
   if (s.ndim >= 2) memmove(s.dim, s.dim + 2, (size_t)(s.ndim - 2) * sizeof *s.dim);
   s.ndim -= 2;
@@ -178,9 +110,9 @@ static bool gates_channels(const situ_tensor *gate, const situ_tensor *x) {
 /* Arguments: X, W, B, auto_pad, dilations, kernel_shape, pads, strides, group; the gate may be NULL. */
 static situ_tensor *convolve(situ__op_call *c, situ_tensor *gate, situ_activation activation, bool max_pool) {
   situ_tensor *x = situ__arg_tensor(c, 0), *weight = situ__arg_tensor(c, 1);
-  windows w;
+  situ__onnx_windows w;
   if (gate && !gates_channels(gate, x)) x = situ_mul(gate, x), gate = NULL;
-  if (!read_windows(c, 3, x, spatial_of(weight), &w)) return NULL;
+  if (!situ__onnx_read_windows(c, 3, x, situ__onnx_spatial_of(weight), &w)) return NULL;
   const situ_conv_options o = { .stride = w.stride,
                                 .dilation = w.dilation,
                                 .padding = w.even ? padding_of(&w) : SITU_SCALAR,
@@ -199,35 +131,15 @@ static situ_tensor *run_conv_gated(situ__op_call *c) {
   return convolve(c, situ__arg_tensor(c, 9), SITU_ACTIVATION_NONE, false);
 }
 
-/* Sums of f64; from k on the arguments are those of Conv from auto_pad on. */
-static situ_tensor *convolve_exactly(situ__op_call *c, situ_tensor *x, situ_tensor *weight, situ_tensor *bias, int k) {
-  windows w;
-  if (!x || !weight || !read_windows(c, k, x, spatial_of(weight), &w)) return NULL;
-  const situ_conv_options o = { .stride = w.stride, .dilation = w.dilation, .groups = situ__arg_int(c, k + 5) };
-  return plain[w.dims - 1](pad_windows(x, &w, NULL, 0), weight, bias, &o);
-}
-/* Arguments: x, w, their zero points. */
-static situ_tensor *run_conv_integer(situ__op_call *c) {
-  situ_tensor *weight = without_zero(c, 1, 3, situ_dim(situ__arg_tensor(c, 1)) - 1);
-  return situ_to_dtype(convolve_exactly(c, without_zero(c, 0, 2, 0), weight, NULL, 4), SITU_I32);
-}
-static situ_tensor *run_qlinear_conv(situ__op_call *c) {
-  const int after = situ_dim(situ__arg_tensor(c, 3)) - 1;
-  situ_tensor *bias = situ__arg_tensor(c, 8);
-  if (bias) bias = situ_to_dtype(bias, SITU_F64);
-  situ_tensor *sums = convolve_exactly(c, without_zero(c, 0, 2, 0), without_zero(c, 3, 5, after), bias, 9);
-  return sums ? requantize(c, sums, 0, after - 1) : NULL;
-}
-
 /* Arguments: X, W, offset, B, mask, dilations, group, kernel_shape, offset_group, pads, strides. The groups are those
    of the shapes, with which situ compares the offsets. */
 static situ_tensor *run_deform_conv(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0), *weight = situ__arg_tensor(c, 1);
-  const situ_shape pads = situ__arg_dims(c, 9), kernel = spatial_of(weight);
+  const situ_shape pads = situ__arg_dims(c, 9), kernel = situ__onnx_spatial_of(weight);
   const int64_t group = situ__arg_int(c, 6), channels = situ_size(weight, 1), places = situ__arg_int(c, 8);
-  const windows w = { .dims = 2,
-                      .before = { at_or(pads, 0, 0), at_or(pads, 1, 0) },
-                      .after = { at_or(pads, 2, 0), at_or(pads, 3, 0) } };
+  const situ__onnx_windows w = { .dims = 2,
+                                 .before = { at_or(pads, 0, 0), at_or(pads, 1, 0) },
+                                 .after = { at_or(pads, 2, 0), at_or(pads, 3, 0) } };
   if (situ_dim(x) != 4 || kernel.ndim != 2) return situ__call_refuse(c, "needs 2 spatial dimensions");
   if (group * channels != situ_size(x, 1) ||
       situ_size(situ__arg_tensor(c, 2), 1) != 2 * places * kernel.dim[0] * kernel.dim[1])
@@ -244,8 +156,8 @@ static situ_tensor *run_conv_transpose(situ__op_call *c) {
   const situ_shape size = situ_shape_of(x), more = situ__arg_dims(c, 9), wanted = situ__arg_dims(c, 10);
   const char *automatic = situ__arg_text(c, 3);
   const bool same = strncmp(automatic, "SAME", 4) == 0;
-  windows w;
-  if (!read_windows(c, 3, x, spatial_of(weight), &w)) return NULL;
+  situ__onnx_windows w;
+  if (!situ__onnx_read_windows(c, 3, x, situ__onnx_spatial_of(weight), &w)) return NULL;
   w.even = true;
   for (int d = 0; d < w.dims; d++) {
     const int64_t whole =
@@ -273,7 +185,7 @@ static situ_tensor *run_conv_transpose(situ__op_call *c) {
 
 /* ---- pooling ---- */
 
-static situ_shape plane_of(const situ_tensor *x) { return spatial_of(x); }
+static situ_shape plane_of(const situ_tensor *x) { return situ__onnx_spatial_of(x); }
 
 /* Indices in each plane become ONNX's: in the whole tensor, row-major or with the columns first. */
 static situ_tensor *number_globally(situ_tensor *index, const situ_tensor *x, bool columns) {
@@ -295,7 +207,7 @@ static situ_tensor *number_globally(situ_tensor *index, const situ_tensor *x, bo
 
 /* Further elements at the end that ceil_mode needs; a window that would begin in the padding after the end is left
    out. */
-static void reach_ceil(const windows *w, const situ_tensor *x, int64_t more[3]) {
+static void reach_ceil(const situ__onnx_windows *w, const situ_tensor *x, int64_t more[3]) {
   const situ_shape plane = plane_of(x);
   for (int d = 0; d < w->dims; d++) {
     const int64_t size = plane.dim[d] + w->before[d] + w->after[d], stride = w->stride.dim[d];
@@ -320,8 +232,8 @@ static const char *max_pool_lacks(const situ__op_call *c) {
 static situ_tensor *run_max_pool(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0), *y, **indices = c->node->outs > 1 ? c->also : NULL;
   const situ_dtype dtype = situ_dtype_of(x);
-  windows w;
-  if (!read_windows(c, 1, x, situ__arg_dims(c, 3), &w)) return NULL;
+  situ__onnx_windows w;
+  if (!situ__onnx_read_windows(c, 1, x, situ__arg_dims(c, 3), &w)) return NULL;
   situ_pool_options o = { .kernel = w.kernel, .stride = w.stride, .dilation = w.dilation };
   bool inside = w.even;
   for (int d = 0; d < w.dims; d++) inside = inside && w.before[d] <= w.kernel.dim[d] / 2;
@@ -344,7 +256,7 @@ static situ_tensor *run_max_pool(situ__op_call *c) {
 }
 
 /* Sums over windows, as a convolution by ones, plane by plane. */
-static situ_tensor *sum_windows(situ_tensor *x, const windows *w) {
+static situ_tensor *sum_windows(situ_tensor *x, const situ__onnx_windows *w) {
   const situ_shape s = situ_shape_of(x);
   situ_shape one = { .ndim = s.ndim, .dim = { s.dim[0] * s.dim[1], 1 } }, kernel = { .ndim = s.ndim, .dim = { 1, 1 } };
   for (int d = 0; d < w->dims; d++) {
@@ -365,9 +277,9 @@ static situ_tensor *sum_windows(situ_tensor *x, const windows *w) {
    sum over windows by their number of elements. */
 static situ_tensor *run_avg_pool(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0);
-  windows w;
+  situ__onnx_windows w;
   int64_t more[3] = { 0 };
-  if (!read_windows(c, 1, x, situ__arg_dims(c, 3), &w)) return NULL;
+  if (!situ__onnx_read_windows(c, 1, x, situ__arg_dims(c, 3), &w)) return NULL;
   const bool include = situ__arg_flag(c, 7), ceil_mode = situ__arg_flag(c, 6);
   bool simple = w.even;
   for (int d = 0; d < w.dims; d++) simple = simple && w.dilation.dim[d] == 1 && w.before[d] <= w.kernel.dim[d] / 2;
@@ -380,7 +292,7 @@ static situ_tensor *run_avg_pool(situ__op_call *c) {
   if (ceil_mode) reach_ceil(&w, x, more);
   situ_tensor *sum = sum_windows(pad_windows(x, &w, more, 0), &w), *ones = situ_ones_like(x, NULL);
   if (include) ones = pad_windows(ones, &w, NULL, 1);
-  windows rest = w; /* of the ones: what is not counted */
+  situ__onnx_windows rest = w; /* of the ones: what is not counted */
   for (int d = 0; d < w.dims && include; d++) rest.before[d] = rest.after[d] = 0;
   return situ_div(sum, sum_windows(pad_windows(ones, &rest, more, 0), &w));
 }
@@ -389,9 +301,9 @@ static situ_tensor *run_avg_pool(situ__op_call *c) {
 static situ_tensor *run_lp_pool(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0);
   const double p = situ__arg_number(c, 7);
-  windows w;
+  situ__onnx_windows w;
   int64_t more[3] = { 0 };
-  if (!read_windows(c, 1, x, situ__arg_dims(c, 3), &w)) return NULL;
+  if (!situ__onnx_read_windows(c, 1, x, situ__arg_dims(c, 3), &w)) return NULL;
   if (situ__arg_flag(c, 6)) reach_ceil(&w, x, more);
   situ_tensor *powers = pad_windows(situ_pow_scalar(situ_abs(x), p), &w, more, 0);
   return situ_pow_scalar(sum_windows(powers, &w), 1 / p);
@@ -423,8 +335,8 @@ static situ_tensor *run_max_unpool(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0), *index = situ__arg_tensor(c, 1);
   situ_shape size = situ_shape_of(x), given;
   int64_t numel = 1;
-  windows w;
-  if (!read_windows(c, 3, x, situ__arg_dims(c, 5), &w)) return NULL;
+  situ__onnx_windows w;
+  if (!situ__onnx_read_windows(c, 3, x, situ__arg_dims(c, 5), &w)) return NULL;
   given.ndim = situ__arg_host_ints(c, 2, given.dim, SITU_MAX_DIMS);
   if (given.ndim < 0) return NULL;
   if (given.ndim && given.ndim != size.ndim) return situ__call_refuse(c, "has an output_shape of another rank");
@@ -451,7 +363,7 @@ static situ_tensor *run_col2im(situ__op_call *c) {
   block.ndim = situ__arg_host_ints(c, 2, block.dim, SITU_MAX_DIMS);
   if (image.ndim < 0 || block.ndim < 0) return NULL;
   if (image.ndim != 2 || block.ndim != 2) return situ__call_refuse(c, "has images that are not of 2 dimensions");
-  windows w = { .dims = 2 };
+  situ__onnx_windows w = { .dims = 2 };
   situ_shape whole = image;
   for (int d = 0; d < 2; d++) {
     w.before[d] = -at_or(pads, d, 0);
@@ -462,11 +374,8 @@ static situ_tensor *run_col2im(situ__op_call *c) {
   return pad_windows(situ_fold(x, whole, block, &o), &w, NULL, 0);
 }
 
-#define WINDOWS "s? auto_pad(NOTSET|SAME_UPPER|SAME_LOWER|VALID), I? dilations, I? kernel_shape, I? pads, I? strides"
 #define GEMM "t A, t B, t? C, n alpha=1, n beta=1, i transA=0, i transB=0"
-#define QLINEAR(a, b) \
-  "t " a ", t " a "_scale, t " a "_zero_point, t " b ", t " b "_scale, t " b "_zero_point, t y_scale, t y_zero_point"
-#define CONV "t X, t W, t? B, " WINDOWS ", i group=1"
+#define CONV "t X, t W, t? B, " SITU__ONNX_WINDOWS ", i group=1"
 #define POOL "t X, s? auto_pad(NOTSET|SAME_UPPER|SAME_LOWER|VALID), I? dilations, I kernel_shape, I? pads, I? strides"
 
 const situ__op_row situ__onnx_conv_relu = { "conv_relu", CONV, .prepacked = 1, .run = run_conv_relu };
@@ -478,19 +387,11 @@ static const situ__op_row rows[] = {
   { "Gemm", GEMM ", i? broadcast", .inputs = 3, .prepacked = 1, .run = run_gemm },
   { "Gemm", GEMM, .inputs = 3, .since = 7, .prepacked = 1, .run = run_gemm },
   { "MatMul", "t A, t B", .inputs = 2, .prepacked = 1, .run = run_matmul },
-  { "MatMulInteger", "t A, t B, t? a_zero_point, t? b_zero_point", .inputs = 4, .run = run_matmul_integer },
-  { "QLinearMatMul", QLINEAR("a", "b"), .inputs = 8, .run = run_qlinear_matmul },
-  { "com.microsoft.QLinearAdd",
-    "t A, t A_scale, t? A_zero_point, t B, t B_scale, t? B_zero_point, t C_scale, t? C_zero_point", .inputs = 8,
-    .run = run_qlinear_add },
   { "Einsum", "T Inputs, s equation", .inputs = 1, .run = run_einsum },
   { "Det", "t X", .inputs = 1, .unary = situ_linalg_det },
   { "Conv", CONV, .inputs = 3, .prepacked = 1, .run = run_conv },
-  { "ConvInteger", "t x, t w, t? x_zero_point, t? w_zero_point, " WINDOWS ", i group=1", .inputs = 4,
-    .run = run_conv_integer },
-  { "QLinearConv", QLINEAR("x", "w") ", t? B, " WINDOWS ", i group=1", .inputs = 9, .run = run_qlinear_conv },
-  { "ConvTranspose", "t X, t W, t? B, " WINDOWS ", i group=1, I? output_padding, I? output_shape", .inputs = 3,
-    .run = run_conv_transpose },
+  { "ConvTranspose", "t X, t W, t? B, " SITU__ONNX_WINDOWS ", i group=1, I? output_padding, I? output_shape",
+    .inputs = 3, .run = run_conv_transpose },
   { "DeformConv",
     "t X, t W, t offset, t? B, t? mask, I? dilations, i group=1, I? kernel_shape, i offset_group=1, "
     "I? pads, I? strides",
@@ -502,7 +403,7 @@ static const situ__op_row rows[] = {
   { "GlobalAveragePool", "t X", .inputs = 1, .unary = global_mean },
   { "GlobalMaxPool", "t X", .inputs = 1, .unary = global_max },
   { "GlobalLpPool", "t X, i p=2", .inputs = 1, .run = run_global_lp },
-  { "MaxUnpool", "t X, t I, h? output_shape, " WINDOWS, .inputs = 3, .run = run_max_unpool },
+  { "MaxUnpool", "t X, t I, h? output_shape, " SITU__ONNX_WINDOWS, .inputs = 3, .run = run_max_unpool },
   { "Col2Im", "t input, h image_shape, h block_shape, I? dilations, I? pads, I? strides", .inputs = 3,
     .run = run_col2im },
 };

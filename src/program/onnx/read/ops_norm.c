@@ -1,4 +1,4 @@
-/* ONNX's norms, dropout, losses, and linear quantisation.
+/* ONNX's norms, dropout, losses, and a scaler.
    SPDX-License-Identifier: MIT */
 #include <math.h>
 #include <string.h>
@@ -175,55 +175,7 @@ static situ_tensor *run_cross_entropy(situ__op_call *c) {
   return situ_cross_entropy(scores, situ_to_dtype(situ__arg_tensor(c, 1), SITU_I64), &o);
 }
 
-/* ---- linear quantisation, by tensor or along an axis ---- */
-
-/* A scale or zero point of the axis as a tensor that broadcasts to x. */
-static situ_tensor *along(situ_tensor *of_axis, const situ_tensor *x, int64_t axis) {
-  situ_shape shape = { .ndim = situ_dim(x) };
-  if (!of_axis || situ_numel(of_axis) == 1) return of_axis ? situ_reshape(of_axis, SITU_SCALAR) : NULL;
-  for (int d = 0; d < shape.ndim; d++) shape.dim[d] = 1;
-  if (axis < 0) axis += shape.ndim;
-  if (axis >= 0 && axis < shape.ndim) shape.dim[axis] = situ_numel(of_axis);
-  return situ_reshape(of_axis, shape);
-}
-static const char *quantize_lacks(const situ__op_call *c) { return situ__arg_int(c, 4) != 0 ? "is in blocks" : NULL; }
-static situ_tensor *run_dequantize(situ__op_call *c) {
-  situ_tensor *x = situ__arg_tensor(c, 0), *scale = along(situ__arg_tensor(c, 1), x, situ__arg_int(c, 3));
-  situ_tensor *zero = along(situ__arg_tensor(c, 2), x, situ__arg_int(c, 3));
-  x = situ_to_dtype(x, SITU_F32);
-  if (zero) x = situ_sub(x, situ_to_dtype(zero, SITU_F32));
-  const situ_dtype dtype = situ__arg_given(c, 5) ? situ__arg_dtype(c, 5) : situ_dtype_of(scale);
-  return situ_to_dtype(situ_mul(x, situ_to_dtype(scale, SITU_F32)), dtype);
-}
-static situ_tensor *run_quantize(situ__op_call *c) {
-  situ_tensor *x = situ__arg_tensor(c, 0), *scale = along(situ__arg_tensor(c, 1), x, situ__arg_int(c, 3));
-  situ_tensor *zero = along(situ__arg_tensor(c, 2), x, situ__arg_int(c, 3));
-  const situ_dtype dtype = zero ? situ_dtype_of(zero) : situ__arg_given(c, 5) ? situ__arg_dtype(c, 5) : SITU_U8;
-  if (dtype != SITU_U8 && dtype != SITU_I8 && dtype != SITU_I16) return situ__call_refuse(c, "gives another dtype");
-  return situ__onnx_saturate(situ_div(situ_to_dtype(x, SITU_F32), situ_to_dtype(scale, SITU_F32)), zero, dtype);
-}
-situ_tensor *situ__onnx_saturate(situ_tensor *x, situ_tensor *zero, situ_dtype dtype) {
-  situ_tensor *y = situ_round(x);
-  if (zero) y = situ_add(y, situ_to_dtype(zero, SITU_F32));
-  const double low = dtype == SITU_U8 ? 0 : dtype == SITU_I8 ? -128 : -32768;
-  return situ_to_dtype(situ_clamp(y, low, dtype == SITU_U8 ? 255 : -low - 1), dtype);
-}
-
-/* To u8, by the range of the values and 0. */
-static situ_tensor *run_dynamic_quantize(situ__op_call *c) {
-  situ_tensor *x = situ__arg_tensor(c, 0), *scale, *zero, *y = situ__onnx_quantize(x, &scale, &zero);
-  situ_tensor *const more[] = { scale, situ_to_dtype(zero, SITU_U8) };
-  for (int i = 1; i < c->node->outs; i++) c->also[i - 1] = more[i - 1];
-  return situ_to_dtype(y, SITU_U8);
-}
-situ_tensor *situ__onnx_quantize(situ_tensor *x, situ_tensor **scale, situ_tensor **zero) {
-  const situ_reduce_options all = { .keepdim = false };
-  situ_tensor *low = situ_clamp(situ_amin(x, &all), -INFINITY, 0), *high = situ_clamp(situ_amax(x, &all), 0, INFINITY);
-  situ_tensor *step = situ_div(situ_sub(high, low), situ_full_like(low, 255, NULL));
-  *scale = situ_where(situ_eq_scalar(step, 0), situ_ones_like(step, NULL), step);
-  *zero = situ_clamp(situ_round(situ_div(situ_neg(low), *scale)), 0, 255);
-  return situ_clamp(situ_add(situ_round(situ_div(x, *scale)), *zero), 0, 255);
-}
+/* ---- features ---- */
 
 static situ_tensor *run_scaler(situ__op_call *c) {
   situ_tensor *x = situ_to_dtype(situ__arg_tensor(c, 0), SITU_F32);
@@ -232,7 +184,6 @@ static situ_tensor *run_scaler(situ__op_call *c) {
   return scale ? situ_mul(x, scale) : x;
 }
 
-#define QUANTIZE "t x, t scale, t? zero_point, i axis=1, i block_size=0, d? output_dtype, i? saturate, i? precision"
 #define BATCH_NORM "t X, t scale, t B, t input_mean, t input_var, n epsilon=1e-05, n momentum=0.9"
 
 static const situ__op_row rows[] = {
@@ -261,9 +212,6 @@ static const situ__op_row rows[] = {
     .inputs = 3, .run = run_nll_loss },
   { "SoftmaxCrossEntropyLoss", "t scores, t labels, t? weights, i? ignore_index, s? reduction(none|mean|sum)",
     .inputs = 3, .results = 2, .run = run_cross_entropy },
-  { "DynamicQuantizeLinear", "t x", .inputs = 1, .results = 3, .run = run_dynamic_quantize },
   { "ai.onnx.ml.Scaler", "t X, t? offset, t? scale", .inputs = 1, .run = run_scaler },
-  { "QuantizeLinear", QUANTIZE, .inputs = 3, .lacks = quantize_lacks, .run = run_quantize },
-  { "DequantizeLinear", QUANTIZE, .inputs = 3, .lacks = quantize_lacks, .run = run_dequantize },
 };
 const situ__op_family situ__onnx_norm_family = { rows, sizeof rows / sizeof *rows };

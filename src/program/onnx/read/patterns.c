@@ -46,8 +46,7 @@ bool situ__match_shape(situ__match *m, const situ__arg *a, situ_shape *out) {
   return true;
 }
 
-/* The tensor of a constant that is not a parameter and has at most `most` elements; NULL: it is another. */
-static situ_tensor *constant_of(situ__match *m, const situ__arg *a, int64_t most) {
+situ_tensor *situ__match_constant(situ__match *m, const situ__arg *a, int64_t most) {
   const int32_t v = source_of(m, a);
   situ_shape shape;
   int64_t count;
@@ -59,7 +58,7 @@ static situ_tensor *constant_of(situ__match *m, const situ__arg *a, int64_t most
 }
 
 bool situ__match_number(situ__match *m, const situ__arg *a, int dims, double *out) {
-  situ_tensor *t = constant_of(m, a, 1);
+  situ_tensor *t = situ__match_constant(m, a, 1);
   return t && situ_numel(t) == 1 && situ_dim(t) <= dims && situ_dtype_is_floating(situ_dtype_of(t)) &&
          situ_item(t, out) == SITU_OK && isfinite(*out);
 }
@@ -67,7 +66,7 @@ bool situ__match_number(situ__match *m, const situ__arg *a, int dims, double *ou
 bool situ__match_is(situ__match *m, const situ__arg *a, double wanted) {
   double given, rounded;
   if (!situ__match_number(m, a, 0, &given)) return false;
-  const situ_options like = { .dtype = situ_dtype_of(constant_of(m, a, 1)), .device = { .kind = SITU_CPU } };
+  const situ_options like = { .dtype = situ_dtype_of(situ__match_constant(m, a, 1)), .device = { .kind = SITU_CPU } };
   return situ_item(situ_full(SITU_SCALAR, wanted, &like), &rounded) == SITU_OK && given == rounded;
 }
 
@@ -85,7 +84,7 @@ int situ__match_integers(situ__match *m, const situ__arg *a, int64_t *out, int c
     }
     return a->count;
   }
-  situ_tensor *t = constant_of(m, a, capacity);
+  situ_tensor *t = situ__match_constant(m, a, capacity);
   if (!t || situ_dtype_of(t) != SITU_I64) return -1;
   const int64_t count = situ_numel(t);
   return situ_copy_to_host(t, out, (size_t)count * sizeof *out) == SITU_OK ? (int)count : -1;
@@ -143,9 +142,9 @@ static bool replace(rewrite *r, const situ__match *m, int32_t end) {
 
 /* From the last node to the first, so that the longest pattern is met first. */
 static bool match_all(rewrite *r) {
-  static bool (*const patterns[])(situ__match *, const situ__program_node *) = { situ__match_conv, situ__match_gelu,
-                                                                                 situ__match_silu, situ__match_norm,
-                                                                                 situ__match_attention };
+  static bool (*const patterns[])(situ__match *, const situ__program_node *) = {
+    situ__match_quantized, situ__match_conv, situ__match_gelu, situ__match_silu, situ__match_norm, situ__match_attention
+  };
   const situ__program *p = r->f->program;
   for (int32_t n = p->nodes - 1; n >= 0; n--)
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns && !r->gone[n] && !p->node[n].host; i++) {
@@ -157,10 +156,15 @@ static bool match_all(rewrite *r) {
   return true;
 }
 
-/* Drops the nodes that were replaced, and constants that nothing uses then. */
+/* Drops the nodes that were replaced, and values and constants that nothing uses then. */
 static void drop_unused(rewrite *r) {
   situ__program *p = r->f->program;
   int32_t nodes = 0, parts = 0;
+  for (int32_t n = p->nodes - 1; n >= 0; n--)
+    if (!r->gone[n] && strcmp(p->node[n].row->target, "DequantizeLinear") == 0 && !r->uses[p->node[n].out[0]]) {
+      count_node(r->uses, &p->node[n], -1);
+      r->gone[n] = true;
+    }
   for (int32_t n = 0; n < p->nodes; n++)
     if (!r->gone[n]) p->node[nodes++] = p->node[n];
   p->nodes = nodes;

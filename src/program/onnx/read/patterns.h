@@ -1,4 +1,5 @@
-/* Patterns of nodes that stand for one call: exporters write GELU, SiLU, layer norm and attention as their arithmetic.
+/* Patterns of nodes that stand for one call: exporters write GELU, SiLU, layer norm and attention as their arithmetic,
+   and quantised layers as floating ones between conversions.
    A pattern is replaced only where nothing else uses the values inside it.
    SPDX-License-Identifier: MIT */
 #ifndef SITU_PROGRAM_ONNX_PATTERNS_H
@@ -7,7 +8,7 @@
 #include "onnx.h"
 
 /* Most nodes of a pattern, and arguments of its call. */
-enum { SITU__PATTERN_NODES = 16, SITU__PATTERN_ARGS = 10 };
+enum { SITU__PATTERN_NODES = 16, SITU__PATTERN_ARGS = 16 };
 
 /* A place where a pattern may end, and what was found of it. */
 typedef struct situ__match {
@@ -30,6 +31,8 @@ bool situ__match_same(const situ__arg *a, const situ__arg *b);
 bool situ__match_number(situ__match *m, const situ__arg *a, int dims, double *out);
 /* Whether it is a 0-dim constant, which is `wanted` as its dtype has it. */
 bool situ__match_is(situ__match *m, const situ__arg *a, double wanted);
+/* The tensor, on the host, of a constant that is not a parameter and has at most `most` elements; NULL: another. */
+situ_tensor *situ__match_constant(situ__match *m, const situ__arg *a, int64_t most);
 /* The sizes of a constant or parameter. */
 bool situ__match_shape(situ__match *m, const situ__arg *a, situ_shape *out);
 /* A layer's call takes the argument as its parameter, as if the file had the layer. */
@@ -43,6 +46,8 @@ bool situ__match_silu(situ__match *m, const situ__program_node *end);
 bool situ__match_norm(situ__match *m, const situ__program_node *end);
 bool situ__match_attention(situ__match *m, const situ__program_node *end);
 bool situ__match_conv(situ__match *m, const situ__program_node *end);
+/* What stands between DequantizeLinear and QuantizeLinear, as onnxruntime fuses it (ops_quantized.c). */
+bool situ__match_quantized(situ__match *m, const situ__program_node *end);
 
 /* softmax(query key scale + mask) value: the call of situ__match_attention. Arguments: query, key (transposed), value,
    mask, scale, the axis of softmax. */
