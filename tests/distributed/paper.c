@@ -1,75 +1,36 @@
 /* Trainings of many ranks on paper: headers, calls, bytes, kernels and time of a step, beside what they must be.
-   `test_distributed_paper RANKS` prints a step of a model with 6.7e9 parameters on as many.
+   `test_distributed_paper RANKS [STAGE]` prints a step of a model with 6.7e9 parameters on as many.
    SPDX-License-Identifier: MIT */
 /* test-links: situ_test_paper */
 /* test-devices: cpu */
 #include <math.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "distributed/must.h"
+#include "distributed/paper.h"
 #include "situ/dist.h"
-#include "situ/nccl.h"
-#include "situ/optim.h"
-#include "support/paper/paper.h"
-#include "support/test.h"
 
-/* Layers of six factors each, between two more; as many products as in a Transformer of that width, without attention. */
-typedef struct model {
-  int layers;
-  int64_t width, inner, words, tokens;
-} model;
-static const model small = { 2, 250, 601, 300, 8 }, medium = { 3, 2048, 8192, 4000, 512 },
-                   large = { 32, 4096, 16512, 32000, 2048 };
-static const paper_costs costs = { .latency = 2e-6, .bandwidth = 25e9, .launch = 4e-6, .memory = 2e12, .flops = 3e14 };
+static const paper_model small = { 2, 250, 601, 300, 8 }, medium = { 3, 2048, 8192, 4000, 512 };
 
 typedef struct training {
-  model m;
-  int size, stage; /* of ZeRO; 0: ddp alone */
-  paper_world *world;
+  paper_model m;
+  int size, stage;  /* of ZeRO; 0: ddp alone */
   paper_count step; /* of rank 0 */
 } training;
 
-typedef struct rank {
-  pthread_t thread;
-  training *t;
-  int rank;
-  char failed[512];
-} rank;
-
-static situ_nn_module *linear(int64_t in, int64_t out) {
-  return situ_nn_linear(in, out, &(situ_nn_linear_options){ .no_bias = true, .dtype = SITU_BF16 });
+static situ_nn_module *make(const paper_model *m) {
+  situ_nn_module *net = situ_nn_sequential(paper_linear(m->words, m->width));
+  for (int k = 0; k < m->layers; k++) net = paper_layer(net, m);
+  return situ_nn_append(net, paper_linear(m->width, m->words));
 }
 
-static situ_nn_module *make(const model *m) {
-  situ_nn_module *net = situ_nn_sequential(linear(m->words, m->width));
-  for (int k = 0; k < m->layers; k++) {
-    for (int i = 0; i < 4; i++) net = situ_nn_append(net, linear(m->width, m->width));
-    net = situ_nn_append(net, linear(m->width, m->inner));
-    net = situ_nn_append(net, linear(m->inner, m->width));
-  }
-  return situ_nn_append(net, linear(m->width, m->words));
-}
-
-static paper_count difference(paper_count a, const paper_count *b) {
-  a.headers -= b->headers, a.header_bytes -= b->header_bytes, a.calls -= b->calls, a.call_bytes -= b->call_bytes;
-  a.kernels -= b->kernels, a.time -= b->time, a.computing -= b->computing, a.transferring -= b->transferring;
-  return a;
-}
-
-static void train(rank *self) {
-  training *t = self->t;
-  const situ_device device = situ_dev("cuda:0");
+static void train(int rank, void *payload) {
+  training *t = payload;
   situ_dist_ddp *ddp = NULL;
   situ_dist_zero *zero = NULL;
   situ_optim *optim = NULL;
   situ_nn_module *net = NULL;
-  situ_comm *comm = situ_comm_new(&paper_network, paper_enter(t->world, self->rank), self->rank, t->size,
-                                  &(situ_comm_options){ .deadline = 600 });
-  situ_set_default_device(device);
-  MUST(comm && situ_comm_use_nccl(comm, device) == SITU_OK);
+  situ_comm *comm = paper_comm(0, rank, t->size);
+  MUST(comm);
   net = make(&t->m);
   MUST(net);
   ddp = situ_dist_ddp_new(net, comm, &(situ_dist_ddp_options){ .bucket_bytes = 1 });
@@ -84,45 +45,19 @@ static void train(rank *self) {
     situ_scope s;
     situ_scope_begin(&s);
     const paper_count before = paper_now();
-    const situ_options bf16 = { .dtype = SITU_BF16 };
-    situ_tensor *x = situ_zeros(SITU_SHAPE(t->m.tokens, t->m.words), &bf16);
+    situ_tensor *x = paper_zeros(t->m.tokens, t->m.words);
     MUST(situ_backward(situ_mean(situ_nn_forward(net, x), NULL), NULL) == SITU_OK);
     MUST((zero ? situ_dist_zero_step(zero) : situ_optim_step(optim)) == SITU_OK);
     MUST((zero ? situ_dist_zero_zero_grad(zero) : situ_optim_zero_grad(optim, true)) == SITU_OK);
-    MUST(situ_synchronize(device) == SITU_OK && situ_scope_end(&s) == SITU_OK);
-    if (self->rank == 0) t->step = difference(paper_now(), &before);
+    MUST(situ_synchronize(situ_dev("cuda:0")) == SITU_OK && situ_scope_end(&s) == SITU_OK);
+    if (rank == 0) t->step = difference(paper_now(), &before);
   }
 out:
-  if (situ_error() != SITU_OK) (void)snprintf(self->failed, sizeof self->failed, "%s", situ_error_message());
   situ_dist_zero_free(zero);
   situ_optim_free(optim);
   situ_dist_ddp_free(ddp);
   situ_nn_free(net);
   situ_comm_free(comm);
-}
-
-static void *run(void *self) {
-  situ_scope s;
-  situ_error_mode(SITU_ERROR_QUIET);
-  situ_scope_begin(&s);
-  train(self);
-  situ_error_clear();
-  SITU_IGNORE(situ_scope_end(&s));
-  return NULL;
-}
-
-static void run_ranks(training *t) {
-  rank *ranks = calloc((size_t)t->size, sizeof *ranks);
-  t->world = paper_world_new(t->size, &costs);
-  for (int r = 0; r < t->size; r++) {
-    ranks[r].t = t, ranks[r].rank = r;
-    if (pthread_create(&ranks[r].thread, NULL, run, &ranks[r])) fail_msg("no thread for rank %d", r);
-  }
-  for (int r = 0; r < t->size; r++) pthread_join(ranks[r].thread, NULL);
-  for (int r = 0; r < t->size; r++)
-    if (*ranks[r].failed) fail_msg("rank %d of %d: %s", r, t->size, ranks[r].failed);
-  paper_world_free(t->world);
-  free(ranks);
 }
 
 /* ---- what a step must cost ---- */
@@ -148,13 +83,13 @@ static void add_factor(cost *c, const training *t, int64_t in, int64_t out) {
   for (int k = 0; t->stage == 3 && k < 2; k++) add_call(c, t->size, 1, part);
 }
 
-static int64_t elements_of(const model *m) {
+static int64_t elements_of(const paper_model *m) {
   return 2 * m->words * m->width + m->layers * (4 * m->width * m->width + 2 * m->width * m->inner);
 }
-static int64_t factors_of(const model *m) { return 2 + 6 * (int64_t)m->layers; }
+static int64_t factors_of(const paper_model *m) { return 2 + 6 * (int64_t)m->layers; }
 
 static cost cost_of(const training *t) {
-  const model *m = &t->m;
+  const paper_model *m = &t->m;
   cost c = { 0 };
   for (int k = 0; k < 2; k++) add_factor(&c, t, m->words, m->width);
   for (int k = 0; k < 4 * m->layers; k++) add_factor(&c, t, m->width, m->width);
@@ -169,10 +104,8 @@ static cost cost_of(const training *t) {
 static void expect_cost(const training *t) {
   const cost must = cost_of(t);
   const paper_count *c = &t->step;
-  int rounds = 0;
-  while (1 << rounds < t->size) rounds++;
   const int64_t bytes = 2 * must.elements + factors_of(&t->m);
-  if (c->calls != must.calls || c->headers != must.calls * rounds || c->call_bytes != bytes ||
+  if (c->calls != must.calls || c->headers != must.calls * rounds_of(t->size) || c->call_bytes != bytes ||
       fabs(c->transferring - must.network) > 1e-9 * must.network)
     fail_msg(
         "stage %d, %d ranks: %lld calls, must be %lld; %lld headers; %lld bytes, must be %lld; %.9f s, must be %.9f",
@@ -185,7 +118,7 @@ static void a_step_costs_what_it_must(void **state) {
   for (int stage = 0; stage <= 3; stage++)
     for (int size = 4; size <= 64; size *= 4) {
       training t = { .m = small, .size = size, .stage = stage };
-      run_ranks(&t);
+      paper_ranks(t.size, train, &t);
       expect_cost(&t);
     }
 }
@@ -196,7 +129,7 @@ static void a_step_takes_what_it_must(void **state) {
   (void)state;
   for (int stage = 0; stage <= 3; stage++) {
     training t = { .m = medium, .size = 8, .stage = stage };
-    run_ranks(&t);
+    paper_ranks(t.size, train, &t);
     expect_cost(&t);
     const double must = t.step.computing + t.step.transferring;
     const bool hides = t.step.time <= must - 0.5 * t.step.computing;
@@ -217,8 +150,9 @@ static void show(const training *t) {
 
 int main(int count, char **arguments) {
   for (int stage = 0; count > 1 && stage <= 3; stage++) {
-    training t = { .m = large, .size = atoi(arguments[1]), .stage = stage };
-    run_ranks(&t);
+    training t = { .m = paper_large, .size = atoi(arguments[1]), .stage = stage };
+    if (count > 2 && atoi(arguments[2]) != stage) continue;
+    paper_ranks(t.size, train, &t);
     show(&t);
   }
   if (count > 1) return 0;

@@ -120,8 +120,9 @@ bool situ__pipe_send_activation(situ_dist_pipeline *p, int64_t k, situ_tensor *y
     if (!carry_kind(p, peer, true, &p->behind)) return false;
   }
   if (!same_kind(&p->behind, y, k)) return false;
-  return (p->batches[k].leaving = begin_call(p, peer, y, &p->behind, "activation", k)) &&
-         (p->trains || k == 0 || end_send(&p->batches[k - 1].leaving));
+  if (!(p->batches[k].leaving = begin_call(p, peer, y, &p->behind, "activation", k))) return false;
+  /* The first is expected only now that the shape is known; later ones have been for long. */
+  return k == 0 ? end_send(&p->batches[0].leaving) : p->trains || end_send(&p->batches[k - 1].leaving);
 }
 
 /* ---- gradients ---- */
@@ -134,19 +135,20 @@ situ_tensor *situ__pipe_take_gradient(situ_dist_pipeline *p, int64_t k) {
   return grad && end_send(&b->leaving) ? grad : NULL; /* it has arrived: its gradient depends on it */
 }
 
+/* Values leave when this rank hears that they are expected, which it does not while it computes: the stage before would
+   wait for a forward of this one. */
 bool situ__pipe_send_gradient(situ_dist_pipeline *p, int64_t k, situ_tensor *grad) {
   const int peer = p->comm->rank - 1;
-  const int64_t ahead = situ__pipe_warmup(p, peer);
-  if (k >= ahead && !end_send(&p->batches[k - ahead].gradient_leaving)) return false;
-  return (p->batches[k].gradient_leaving = begin_call(p, peer, grad, &p->before, "gradient", k)) &&
-         expect_activations(p, k + 1 + ahead);
+  p->gradient_leaving = begin_call(p, peer, grad, &p->before, "gradient", k);
+  return p->gradient_leaving && expect_activations(p, k + 1 + situ__pipe_warmup(p, peer)) &&
+         end_send(&p->gradient_leaving);
 }
 
 /* ---- the end ---- */
 
 bool situ__pipe_finish_sends(situ_dist_pipeline *p) {
   for (int64_t k = 0; k < p->count; k++)
-    if (!end_send(&p->batches[k].leaving) || !end_send(&p->batches[k].gradient_leaving)) return false;
+    if (!end_send(&p->batches[k].leaving)) return false;
   return true;
 }
 
@@ -156,6 +158,7 @@ void situ__pipe_close_all(situ_dist_pipeline *p) {
     situ__comm_close(b->arriving);
     situ__comm_close(b->leaving);
     situ__comm_close(b->gradient_arriving);
-    situ__comm_close(b->gradient_leaving);
   }
+  situ__comm_close(p->gradient_leaving);
+  p->gradient_leaving = NULL;
 }

@@ -10,7 +10,7 @@
 typedef struct situ__pipe_batch {
   situ_tensor *input, *output;           /* output of the last stage: the loss */
   situ_comm_request *arriving, *leaving; /* the activation */
-  situ_comm_request *gradient_arriving, *gradient_leaving;
+  situ_comm_request *gradient_arriving;
 } situ__pipe_batch;
 
 /* What arrives from, or leaves for, a neighbour, all of one kind in a step. */
@@ -28,6 +28,7 @@ struct situ_dist_pipeline {
   int64_t step;
   /* of the step that runs: */
   situ__pipe_batch *batches;
+  situ_comm_request *gradient_leaving;
   situ__pipe_kind before, behind; /* activations between this stage and its neighbours */
   int64_t expected;               /* micro-batches whose activation has been asked for */
   situ_tensor *inputs, *targets;  /* of all; borrowed */

@@ -1,11 +1,13 @@
-/* The network on paper. See paper.h. A rank that has asked for everything in vain sleeps. When all do, the earliest thing
-   that is on its way to one of them comes: that rank's clock goes on to it. (A discrete-event simulation: nothing that is
-   sent from now on can come before it.)
+/* The network on paper. See paper.h. One rank runs at a time. One that asks for something in vain gives way to all whose
+   clocks are earlier, and asks again; one that has asked for everything in vain sleeps, and its clock goes on to the
+   earliest thing that is on its way to it. (A conservative discrete-event simulation: a rank learns that something has
+   not come by its time only when nobody can send it any more, so a run depends on the clocks alone.)
    SPDX-License-Identifier: MIT */
 #include "support/paper/paper.h"
 
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,20 +15,16 @@
 
 #include "situ/sys/comm_device.h"
 
-/* Questions without an answer before a rank goes to sleep: a pass over all its calls asks fewer. */
-enum { PATIENCE = 24, TAGS = 4, WAYS = 2 };
+/* Questions that a pass over all calls asks, but for those of the calls themselves. */
+enum { OTHER_QUESTIONS = 16, TAGS = 2, WAYS = 2 };
 
 typedef struct message {
   struct message *next;
   double ready;
+  int from, tag;
   size_t bytes;
   char data[];
 } message;
-
-/* What has come from one rank with one tag, and is not asked for yet. */
-typedef struct mailbox {
-  message *first, *last;
-} mailbox;
 
 /* A collective that not all ranks have ended. */
 typedef struct meeting {
@@ -45,30 +43,58 @@ typedef struct transfer {
   bool waits;       /* a receive */
 } transfer;
 
+typedef struct port port;
+
+/* The ranks of one communicator. */
+typedef struct group {
+  struct group *next;
+  int id, size, joined;
+  port **port; /* of each rank */
+  meeting *meetings;
+} group;
+
+/* A communicator on one rank: the state of both its engines. */
+struct port {
+  port *next; /* of the same rank, made before */
+  group *group;
+  paper_rank *owner;
+  int rank;
+  message *first, **last;   /* that have come and are not asked for yet, in their order */
+  transfer *(*asked)[TAGS]; /* receives of each rank, the oldest first */
+  int64_t number[WAYS];     /* of its collectives */
+};
+
 struct paper_rank {
   paper_world *world;
-  int rank;
+  port *ports; /* the newest first */
   pthread_cond_t awake;
-  bool asleep;
-  mailbox (*box)[TAGS];     /* from each rank */
-  transfer *(*asked)[TAGS]; /* receives of each, the oldest first */
-  int64_t number[WAYS];     /* of its collectives */
-  int vain;                 /* questions since the last answer */
-  double earliest;          /* of the answers to those; INFINITY: not known */
+  bool gone;
+  int open;     /* transfers under way, but for headers that may come */
+  int vain;     /* questions since the last answer */
+  double due;   /* of what it is known to wait for, while another rank runs; INFINITY: not known */
+  double alone; /* no other rank can cause anything before */
   paper_count count;
 };
 
 struct paper_world {
-  int size, running; /* ranks that are not asleep */
+  int size;
   paper_costs costs;
-  pthread_mutex_t lock; /* of all that ranks share */
-  meeting *meetings;
+  pthread_mutex_t lock; /* of the turn */
+  paper_rank *turn;     /* NULL: no rank has come yet */
+  int come;
+  bool stuck; /* all wait, and nothing is on its way */
+  group *groups;
   paper_rank *rank;
 };
 
 _Thread_local paper_rank *paper_me;
 
 /* ---- clocks ---- */
+
+static void has_gone_on(paper_rank *r) {
+  r->vain = 0;
+  r->due = INFINITY;
+}
 
 void paper_compute(double bytes, double flops) {
   paper_rank *r = paper_me;
@@ -79,8 +105,7 @@ void paper_compute(double bytes, double flops) {
   r->count.device = fmax(r->count.device, r->count.time) + time;
   r->count.computing += time;
   r->count.kernels++;
-  r->vain = 0;
-  r->earliest = INFINITY;
+  has_gone_on(r);
 }
 
 void paper_wait(void) {
@@ -90,107 +115,153 @@ void paper_wait(void) {
 paper_count paper_now(void) { return paper_me->count; }
 
 /* By the usual algorithm of each: pairs, rings, a binomial tree. bytes: of a block, or of the whole. */
-static double time_of(const paper_world *w, situ_comm_op op, double bytes) {
-  const double hop = w->costs.latency, each = bytes / w->costs.bandwidth, others = w->size - 1,
-               rounds = ceil(log2(w->size));
+static double time_of(const port *p, situ_comm_op op, double bytes) {
+  const paper_costs *c = &p->owner->world->costs;
+  const double hop = c->latency, each = bytes / c->bandwidth, others = p->group->size - 1,
+               rounds = ceil(log2(p->group->size));
   switch (op) {
   case SITU_COMM_ALL_TO_ALL:
   case SITU_COMM_ALL_GATHER:
   case SITU_COMM_REDUCE_SCATTER: return others * (hop + each);
-  case SITU_COMM_ALL_REDUCE: return 2 * others * (hop + each / w->size);
+  case SITU_COMM_ALL_REDUCE: return 2 * others * (hop + each / p->group->size);
   case SITU_COMM_BROADCAST: return rounds * hop + each;
   default: return rounds * hop;
   }
 }
 
-/* ---- sleep ---- */
+/* ---- turns ---- */
 
-/* All ranks sleep: wakes those to whom the next thing comes, and what can come before anything that it may cause. Where
-   nothing is on its way, all of them, whose deadlines are those of the library. */
-static void go_on(paper_world *w) {
-  double first = INFINITY;
+/* The one that goes on first; NULL: all are gone. */
+static paper_rank *find_next(paper_world *w) {
+  paper_rank *next = NULL;
   for (int k = 0; k < w->size; k++)
-    if (w->rank[k].asleep) first = fmin(first, w->rank[k].earliest);
-  for (int k = 0; k < w->size; k++) {
-    paper_rank *r = &w->rank[k];
-    if (!r->asleep || r->earliest > first + w->costs.latency) continue;
-    if (isfinite(first)) r->count.time = fmax(r->count.time, r->earliest);
-    r->asleep = false;
-    w->running++;
-    pthread_cond_signal(&r->awake);
+    if (!w->rank[k].gone && (!next || w->rank[k].due < next->due)) next = &w->rank[k];
+  return next;
+}
+
+static void give_turn(paper_world *w, paper_rank *next) {
+  if (!next) return;
+  w->stuck = w->stuck || isinf(next->due);
+  w->turn = next;
+  pthread_cond_signal(&next->awake);
+}
+
+static void wait_for_turn(paper_rank *r) {
+  while (r->world->turn != r) pthread_cond_wait(&r->awake, &r->world->lock);
+}
+
+/* r goes on at r->due. */
+static void pass_turn(paper_rank *r) {
+  paper_rank *next = find_next(r->world);
+  if (next == r) r->world->stuck = r->world->stuck || isinf(r->due);
+  else {
+    pthread_mutex_lock(&r->world->lock);
+    give_turn(r->world, next);
+    wait_for_turn(r);
+    pthread_mutex_unlock(&r->world->lock);
   }
+  if (isfinite(r->due)) r->count.time = fmax(r->count.time, r->due);
+  has_gone_on(r);
 }
 
-/* The lock is held. */
-static void leave(paper_world *w) {
-  if (--w->running == 0) go_on(w);
+/* What is on its way to r, whether it has asked for it or not. */
+static double earliest_message(const paper_rank *r) {
+  double first = INFINITY;
+  for (const port *p = r->ports; p; p = p->next)
+    for (const message *m = p->first; m; m = m->next)
+      if (m->ready > r->count.time) first = fmin(first, m->ready);
+  return first;
 }
 
-static void sleep_now(paper_rank *r) {
-  r->asleep = true;
-  leave(r->world);
-  while (r->asleep) pthread_cond_wait(&r->awake, &r->world->lock);
-  r->vain = 0;
-  r->earliest = INFINITY;
+/* Whether ranks that are earlier than r have run meanwhile: then it asks for everything again. */
+static bool give_way(paper_rank *r) {
+  const double now = r->count.time, due = r->due;
+  if (r->alone >= now) return false;
+  r->alone = now;
+  r->due = INFINITY;
+  if (find_next(r->world)->due + r->world->costs.latency < now) {
+    r->due = now;
+    return pass_turn(r), true;
+  }
+  r->due = due;
+  return false;
 }
 
-/* ready: when it will have come, or INFINITY. The lock is held. */
-static void asked_in_vain(paper_rank *r, double ready) {
-  r->earliest = fmin(r->earliest, ready);
-  if (++r->vain == PATIENCE) sleep_now(r);
+/* ready: when it will have come, or INFINITY. Whether r asks again. */
+static bool asks_again(paper_rank *r, double ready) {
+  if (give_way(r)) return true;
+  r->due = fmin(r->due, ready);
+  if (++r->vain < 2 * (OTHER_QUESTIONS + r->open)) return false;
+  r->due = fmin(r->due, earliest_message(r));
+  pass_turn(r);
+  return false;
 }
 
-/* Something is on its way to a rank. The lock is held. */
-static void tell(paper_rank *r, double ready) {
-  if (r->asleep) r->earliest = fmin(r->earliest, ready);
+/* Something is on its way to a rank that waits. */
+static void tell(paper_rank *r, double ready) { r->due = fmin(r->due, fmax(ready, r->count.time)); }
+
+/* In place of libc's: between its questions the library gives up the processor, then naps. A rank that waits has passed
+   its turn on, and each nap of one would hold up all others. */
+int sched_yield(void) { return 0; }
+int nanosleep(const struct timespec *time, struct timespec *left) {
+  (void)time, (void)left;
+  return 0;
 }
 
 /* ---- messages ---- */
 
 static size_t bytes_of(const situ_comm_transfer *t) { return (size_t)t->count * paper_size(t->dtype); }
 
-static bool send_message(paper_rank *from, const situ_comm_transfer *t) {
-  paper_rank *to = &from->world->rank[t->peer];
+static void count_message(paper_count *c, const situ_comm_transfer *t) {
+  const bool header = t->tag == 1;
+  *(header ? &c->headers : &c->values) += 1;
+  *(header ? &c->header_bytes : &c->value_bytes) += (int64_t)bytes_of(t);
+}
+
+static bool send_message(const port *from, const situ_comm_transfer *t) {
+  port *to = from->group->port[t->peer];
+  const paper_costs *c = &from->owner->world->costs;
   const size_t bytes = bytes_of(t), kept = bytes <= PAPER_REAL ? bytes : 0;
   message *m = malloc(sizeof *m + kept);
   if (!m) return false;
-  from->count.time += from->world->costs.launch;
-  from->count.headers++;
-  from->count.header_bytes += (int64_t)bytes;
+  from->owner->count.time += c->launch;
+  count_message(&from->owner->count, t);
   *m = (message){ .bytes = kept,
-                  .ready =
-                      from->count.time + from->world->costs.latency + (double)bytes / from->world->costs.bandwidth };
+                  .from = from->rank,
+                  .tag = t->tag,
+                  .ready = from->owner->count.time + c->latency + (double)bytes / c->bandwidth };
   if (kept) memcpy(m->data, t->send, kept);
-  pthread_mutex_lock(&from->world->lock);
-  mailbox *box = &to->box[from->rank][t->tag];
-  if (box->last) box->last->next = m;
-  else box->first = m;
-  box->last = m;
-  tell(to, m->ready);
-  pthread_mutex_unlock(&from->world->lock);
+  *to->last = m;
+  to->last = &m->next;
+  tell(to->owner, m->ready);
   return true;
 }
 
-static void ask(paper_rank *r, transfer *t) {
-  transfer **at = &r->asked[t->what.peer][t->what.tag];
+static transfer **asked_of(const port *p, const transfer *t) { return &p->asked[t->what.peer][t->what.tag - 1]; }
+
+static void ask(const port *p, transfer *t) {
+  transfer **at = asked_of(p, t);
   while (*at) at = &(*at)->next;
   *at = t;
   t->waits = true;
 }
 
-static void forget(paper_rank *r, const transfer *t) {
-  transfer **at = &r->asked[t->what.peer][t->what.tag];
+static void forget(const port *p, const transfer *t) {
+  transfer **at = asked_of(p, t);
   while (*at && *at != t) at = &(*at)->next;
   if (*at) *at = t->next;
 }
 
-/* The lock is held, as in end_meeting. */
-static bool receive_message(paper_rank *r, const transfer *t) {
-  if (r->asked[t->what.peer][t->what.tag] != t) return false;
-  mailbox *box = &r->box[t->what.peer][t->what.tag];
-  message *m = box->first;
-  if (!m || m->ready > r->count.time) return asked_in_vain(r, m ? m->ready : INFINITY), false;
-  if (!(box->first = m->next)) box->last = NULL;
+/* Sets when it will have come. */
+static bool receive_message(port *p, const transfer *t, double *ready) {
+  if (*asked_of(p, t) != t) return false;
+  message **at = &p->first;
+  while (*at && ((*at)->from != t->what.peer || (*at)->tag != t->what.tag)) at = &(*at)->next;
+  message *m = *at;
+  if (m) *ready = m->ready;
+  if (!m || m->ready > p->owner->count.time) return false;
+  *at = m->next;
+  if (!*at) p->last = at;
   if (m->bytes) memcpy(t->what.receive, m->data, m->bytes);
   free(m);
   return true;
@@ -248,38 +319,38 @@ static void move_values(const meeting *m, int size) {
 }
 
 /* The library keeps a call's memory until the call has ended, which all ranks have begun by then. */
-static meeting *join_meeting(paper_rank *r, int way, const situ_comm_transfer *t, double begins) {
-  paper_world *w = r->world;
-  const int64_t number = r->number[way]++;
+static meeting *join_meeting(port *p, int way, const situ_comm_transfer *t, double begins) {
+  group *g = p->group;
+  paper_count *c = &p->owner->count;
+  const int64_t number = p->number[way]++;
   const bool blocks = t->op == SITU_COMM_ALL_TO_ALL || t->op == SITU_COMM_REDUCE_SCATTER;
-  r->count.calls++;
-  r->count.call_bytes += t->send || way ? (int64_t)bytes_of(t) * (blocks ? w->size : 1) : 0;
-  pthread_mutex_lock(&w->lock);
-  meeting *m = w->meetings;
+  c->calls++;
+  c->call_bytes += t->send || way ? (int64_t)bytes_of(t) * (blocks ? g->size : 1) : 0;
+  meeting *m = g->meetings;
   while (m && (m->number != number || m->way != way)) m = m->next;
-  if (!m && (m = calloc(1, sizeof *m)) && (m->part = calloc((size_t)w->size, sizeof *m->part))) {
+  if (!m && (m = calloc(1, sizeof *m)) && (m->part = calloc((size_t)g->size, sizeof *m->part))) {
     m->number = number, m->way = way;
-    m->next = w->meetings;
-    w->meetings = m;
+    m->next = g->meetings;
+    g->meetings = m;
   }
-  m->part[r->rank] = *t;
+  m->part[p->rank] = *t;
   m->ready = fmax(m->ready, begins);
-  if (++m->come == w->size) {
-    m->ready += time_of(w, t->op, (double)bytes_of(t));
-    move_values(m, w->size);
-    m->met = true;
-    for (int k = 0; k < w->size; k++) tell(&w->rank[k], m->ready);
-  }
-  pthread_mutex_unlock(&w->lock);
+  if (++m->come < g->size) return m;
+  m->ready += time_of(p, t->op, (double)bytes_of(t));
+  move_values(m, g->size);
+  m->met = true;
+  for (int k = 0; k < g->size; k++) tell(g->port[k]->owner, m->ready);
   return m;
 }
 
-static bool end_meeting(paper_rank *r, meeting *m) {
-  paper_world *w = r->world;
-  if (m->met && m->way) r->count.network = fmax(r->count.network, m->ready);
-  if (!m->met || m->ready > r->count.time) return asked_in_vain(r, m->met ? m->ready : INFINITY), false;
-  if (++m->left < w->size) return true;
-  meeting **at = &w->meetings;
+/* Sets when it will have ended. */
+static bool end_meeting(const port *p, meeting *m, double *ready) {
+  paper_count *c = &p->owner->count;
+  if (m->met && m->way) c->network = fmax(c->network, m->ready);
+  if (m->met) *ready = m->ready;
+  if (!m->met || m->ready > c->time) return false;
+  if (++m->left < p->group->size) return true;
+  meeting **at = &p->group->meetings;
   while (*at != m) at = &(*at)->next;
   *at = m->next;
   free(m->part);
@@ -289,16 +360,22 @@ static bool end_meeting(paper_rank *r, meeting *m) {
 
 /* ---- the engines ---- */
 
-static situ_status begin_on(paper_rank *r, int way, const situ_comm_transfer *what, void **request) {
+static bool is_counted(const transfer *t) { return !t->waits || t->what.tag != 1; }
+
+static situ_status begin_on(port *p, int way, const situ_comm_transfer *what, void **request) {
   transfer *t = calloc(1, sizeof *t);
+  paper_count *c = &p->owner->count;
   if (!t) return SITU_E_NOMEM;
   t->what = *what;
   *request = t;
-  if (what->op == SITU_COMM_RECEIVE) return ask(r, t), SITU_OK;
-  if (what->op == SITU_COMM_SEND) return send_message(r, what) ? SITU_OK : SITU_E_NOMEM;
-  const double begins = way ? fmax(fmax(r->count.time, r->count.device), r->count.network) : r->count.time;
-  if (way) r->count.transferring += time_of(r->world, what->op, (double)bytes_of(what));
-  t->meeting = join_meeting(r, way, what, begins);
+  has_gone_on(p->owner);
+  if (what->op == SITU_COMM_RECEIVE) ask(p, t);
+  p->owner->open += is_counted(t);
+  if (what->op == SITU_COMM_RECEIVE) return SITU_OK;
+  if (what->op == SITU_COMM_SEND) return send_message(p, what) ? SITU_OK : SITU_E_NOMEM;
+  const double begins = way ? fmax(fmax(c->time, c->device), c->network) : c->time;
+  if (way) c->transferring += time_of(p, what->op, (double)bytes_of(what));
+  t->meeting = join_meeting(p, way, what, begins);
   return SITU_OK;
 }
 
@@ -311,38 +388,37 @@ static situ_status begin_device(void *state, const situ_comm_transfer *what, voi
   return begin_on(state, 1, what, request);
 }
 
-static situ_status test(void *state, void *request, bool *done, situ_comm_report *report) {
-  paper_rank *r = state;
-  transfer *t = request;
-  (void)report;
-  pthread_mutex_lock(&r->world->lock);
-  *done = t->meeting ? end_meeting(r, t->meeting) : t->waits ? receive_message(r, t) : true;
-  if (*done) r->vain = 0, r->earliest = INFINITY;
-  pthread_mutex_unlock(&r->world->lock);
-  if (!*done) return SITU_OK;
-  if (t->waits) forget(r, t);
+static void end_transfer(port *p, transfer *t) {
+  p->owner->open -= is_counted(t);
+  if (t->waits) forget(p, t);
   free(t);
-  return SITU_OK;
+}
+
+static bool has_ended(port *p, const transfer *t, double *ready) {
+  *ready = INFINITY;
+  return t->meeting ? end_meeting(p, t->meeting, ready) : !t->waits || receive_message(p, t, ready);
+}
+
+static situ_status test(void *state, void *request, bool *done, situ_comm_report *report) {
+  port *p = state;
+  transfer *t = request;
+  double ready;
+  while (!(*done = has_ended(p, t, &ready)) && asks_again(p->owner, ready)) {}
+  if (*done) has_gone_on(p->owner);
+  else if (!p->owner->world->stuck) return SITU_OK;
+  else (void)snprintf(report->text, sizeof report->text, "all ranks wait, and nothing is on its way");
+  end_transfer(p, t);
+  return *done ? SITU_OK : SITU_E_COMM;
 }
 
 static bool abandon(void *state, void *request) {
-  transfer *t = request;
-  if (t->waits) forget(state, t);
-  free(t);
+  end_transfer(state, request);
   return true;
 }
 
-/* Of the host's engine: the rank is gone. */
-static void release(void *state, bool failed) {
-  paper_rank *r = state;
-  (void)failed;
-  pthread_mutex_lock(&r->world->lock);
-  leave(r->world);
-  pthread_mutex_unlock(&r->world->lock);
-}
 static void keep(void *state, bool failed) { (void)state, (void)failed; }
 
-const situ_comm_engine paper_network = { "paper", begin_host, test, abandon, release, 0 };
+const situ_comm_engine paper_network = { "paper", begin_host, test, abandon, keep, 0 };
 
 static bool carries(situ_comm_op op, situ_dtype dtype) {
   (void)dtype;
@@ -355,9 +431,10 @@ static situ_status identify(int index, unsigned char id[SITU_COMM_ID]) {
   return SITU_OK;
 }
 
+/* A program gives a communicator the device when it has made it. */
 static situ_status join(int index, const unsigned char id[SITU_COMM_ID], int rank, int size, void **state) {
   (void)index, (void)id, (void)rank, (void)size;
-  *state = paper_me;
+  *state = paper_me->ports;
   return SITU_OK;
 }
 
@@ -371,32 +448,74 @@ const situ_comm_device_engine situ_module_comm_engine = {
 
 /* ---- the world ---- */
 
-void *paper_enter(paper_world *w, int rank) { return paper_me = &w->rank[rank]; }
+void paper_enter(paper_world *w, int rank) {
+  paper_rank *r = paper_me = &w->rank[rank];
+  pthread_mutex_lock(&w->lock);
+  if (++w->come == w->size) give_turn(w, &w->rank[0]);
+  wait_for_turn(r);
+  pthread_mutex_unlock(&w->lock);
+  r->due = INFINITY;
+}
+
+void paper_leave(void) {
+  paper_rank *r = paper_me;
+  r->gone = true;
+  pthread_mutex_lock(&r->world->lock);
+  give_turn(r->world, find_next(r->world));
+  pthread_mutex_unlock(&r->world->lock);
+  paper_me = NULL;
+}
+
+static group *group_of(paper_world *w, int id, int size) {
+  group *g = w->groups;
+  while (g && g->id != id) g = g->next;
+  if (g) return g;
+  g = malloc(sizeof *g);
+  *g = (group){ .next = w->groups, .id = id, .size = size, .port = calloc((size_t)size, sizeof *g->port) };
+  return w->groups = g;
+}
+
+void *paper_join(int id, int rank, int size) {
+  group *g = group_of(paper_me->world, id, size);
+  port *p = malloc(sizeof *p);
+  *p = (port){ .next = paper_me->ports, .group = g, .owner = paper_me, .rank = rank };
+  p->last = &p->first;
+  p->asked = calloc((size_t)size, sizeof *p->asked);
+  g->port[rank] = paper_me->ports = p;
+  has_gone_on(paper_me);
+  if (++g->joined < size) pass_turn(paper_me);
+  for (int k = 0; g->joined == size && k < size; k++) tell(g->port[k]->owner, p->owner->count.time);
+  return p;
+}
 
 paper_world *paper_world_new(int size, const paper_costs *costs) {
   paper_world *w = calloc(1, sizeof *w);
-  w->size = w->running = size;
+  w->size = size;
   w->costs = *costs;
   pthread_mutex_init(&w->lock, NULL);
   w->rank = calloc((size_t)size, sizeof *w->rank);
   for (int r = 0; r < size; r++) {
-    w->rank[r] = (paper_rank){ .world = w, .rank = r, .earliest = INFINITY };
-    w->rank[r].box = calloc((size_t)size, sizeof *w->rank[r].box);
-    w->rank[r].asked = calloc((size_t)size, sizeof *w->rank[r].asked);
+    w->rank[r].world = w;
     pthread_cond_init(&w->rank[r].awake, NULL);
   }
   return w;
 }
 
+static void free_port(port *p) {
+  for (message *m = p->first, *next; m; m = next) next = m->next, free(m);
+  free(p->asked);
+  free(p);
+}
+
 void paper_world_free(paper_world *w) {
-  for (int r = 0; r < w->size; r++) {
-    for (int from = 0; from < w->size; from++)
-      for (int tag = 0; tag < TAGS; tag++)
-        for (message *m = w->rank[r].box[from][tag].first, *next; m; m = next) next = m->next, free(m);
-    free(w->rank[r].box);
-    free(w->rank[r].asked);
-    pthread_cond_destroy(&w->rank[r].awake);
+  for (group *g = w->groups, *next; g; g = next) {
+    next = g->next;
+    for (int r = 0; r < g->size; r++)
+      if (g->port[r]) free_port(g->port[r]);
+    free(g->port);
+    free(g);
   }
+  for (int r = 0; r < w->size; r++) pthread_cond_destroy(&w->rank[r].awake);
   free(w->rank);
   pthread_mutex_destroy(&w->lock);
   free(w);

@@ -1,7 +1,7 @@
 /* Ranks on paper: a cuda:0 that has no memory and computes nothing, and a network that carries no values, with a clock
    for each rank. So the library's own code runs at any size, message by message; only the time is made up.
 
-   Each rank is a thread. Its host has a clock, its device a second and its network stream a third: a kernel is queued
+   Each rank is a thread, of which one runs at a time. Its host has a clock, its device a second and its network stream a third: a kernel is queued
    on the device, a transfer of device memory on the stream behind what the device has so far, and a message of the host
    (a header) leaves at once. Where a rank waits, its host's clock goes on to what it waits for.
    SPDX-License-Identifier: MIT */
@@ -12,7 +12,7 @@
 
 /* Allocations of at most so many bytes have memory, and kernels on such operands alone are computed: flags, counters,
    numbers of ranks. */
-enum { PAPER_REAL = 32768 };
+enum { PAPER_REAL = 8192 };
 
 /* Of a rank's device, and of its link to each other rank; seconds and units a second. */
 typedef struct paper_costs {
@@ -22,7 +22,8 @@ typedef struct paper_costs {
 
 /* What a rank has done so far. */
 typedef struct paper_count {
-  int64_t headers, header_bytes; /* messages of the host to one rank */
+  int64_t headers, header_bytes; /* messages of the host to one rank: what the library says of a call */
+  int64_t values, value_bytes;   /* and what the call carries */
   int64_t calls, call_bytes;     /* collectives, of the host and of the device; bytes that it gave to them */
   int64_t kernels;
   double time, device, network;   /* clocks: the host's; when the device and the stream will have done all they have */
@@ -34,8 +35,11 @@ typedef struct paper_world paper_world;
 paper_world *paper_world_new(int size, const paper_costs *costs);
 /* When all ranks have left. */
 void paper_world_free(paper_world *w);
-/* The calling thread is this rank from now on: the state of its communicator's engine. */
-void *paper_enter(paper_world *w, int rank);
+/* The calling thread is this rank from now on; it waits for its turn. Until it leaves nothing else may hold it up. */
+void paper_enter(paper_world *w, int rank);
+void paper_leave(void);
+/* The state of an engine: of the communicator of `size` ranks with this number, all of which come to it. */
+void *paper_join(int id, int rank, int size);
 extern const situ_comm_engine paper_network;
 /* Of the calling thread's rank. */
 paper_count paper_now(void);
