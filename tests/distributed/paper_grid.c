@@ -1,5 +1,5 @@
 /* Trainings of layers in parts in stages of a pipeline, on paper: headers, calls, bytes and time of a step, beside what
-   they must be. `test_distributed_paper_grid PARTS STAGES` prints a step of a model with 6.7e9 parameters.
+   they must be. `test_distributed_paper_grid PARTS STAGES` prints the first step of a model with 6.7e9 parameters.
    SPDX-License-Identifier: MIT */
 /* test-links: situ_test_paper */
 /* test-devices: cpu */
@@ -16,6 +16,7 @@ static const paper_model small = { 8, 256, 640, 320, 8 }, medium = { 8, 2048, 81
 typedef struct training {
   paper_model m; /* tokens: of a micro-batch */
   int parts, stages, batches;
+  int steps;         /* of which the last one is counted */
   paper_count *step; /* of each rank */
 } training;
 
@@ -69,7 +70,7 @@ static void train(int rank, void *payload) {
   const situ_dist_pipeline_options options = { .micro_batches = t->batches, .loss = mean };
   MUST(pipeline = situ_dist_pipeline_new(net, behind, &options));
   MUST(optim = situ_optim_adamw(situ_nn_parameters(net), 1e-3, NULL));
-  for (int step = 0; step < 2; step++) {
+  for (int step = 0; step < t->steps; step++) {
     double loss;
     situ_scope s;
     situ_scope_begin(&s);
@@ -174,7 +175,7 @@ static void run_grid(training *t) {
 static void a_step_costs_what_it_must(void **state) {
   (void)state;
   for (int side = 2; side <= 8; side *= 2) {
-    training t = { .m = small, .parts = side, .stages = side, .batches = 3 };
+    training t = { .m = small, .parts = side, .stages = side, .batches = 3, .steps = 2 };
     run_grid(&t);
     expect_costs(&t);
     free(t.step);
@@ -183,7 +184,7 @@ static void a_step_costs_what_it_must(void **state) {
 
 static void a_step_takes_what_it_must(void **state) {
   (void)state;
-  training t = { .m = medium, .parts = 4, .stages = 4, .batches = 8 };
+  training t = { .m = medium, .parts = 4, .stages = 4, .batches = 8, .steps = 2 };
   run_grid(&t);
   expect_costs(&t);
   const double must = time_of(&t), took = t.step[0].time;
@@ -208,7 +209,7 @@ static void show(training *t) {
 
 int main(int count, char **arguments) {
   if (count > 2) {
-    training t = { .m = paper_large, .parts = atoi(arguments[1]), .stages = atoi(arguments[2]) };
+    training t = { .m = paper_large, .parts = atoi(arguments[1]), .stages = atoi(arguments[2]), .steps = 1 };
     t.batches = 2 * t.stages;
     show(&t);
     return 0;

@@ -17,7 +17,8 @@ typedef struct situ_comm_transfer {
   const void *send; /**< both belong to the library, stay valid until the transfer ends, and do not overlap */
   void *receive;
   int peer;
-  int tag; /**< SEND, RECEIVE: transfers match by ranks and tag, in the order in which they begin */
+  int tag;      /**< SEND, RECEIVE: transfers match by ranks and tag, in the order in which they begin */
+  void *behind; /**< of a device's memory: a mark, which `begin` owns, also on error; NULL: all work that it has */
 } situ_comm_transfer;
 
 /** Why a slot failed. */

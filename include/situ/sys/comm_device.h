@@ -12,10 +12,15 @@ SITU_BEGIN
 /** What a module exports beside its backend, if it can. All slots are required. */
 typedef struct situ_comm_device_engine {
   size_t size; /**< sizeof(situ_comm_device_engine) it was compiled with */
-  /** send and receive of its transfers are addresses on the device that was joined. Transfers are queued behind the
-      work that the device has so far; `test` says when their values are there for whatever is queued later. The first
-      one ends when all ranks have joined. */
+  /** send and receive of its transfers are addresses on the device that was joined. Transfers are queued behind their
+      mark; `test` says when their values are there for whatever is queued later. The first one ends when all ranks have
+      joined. */
   situ_comm_engine engine;
+  /** Sets *mark, which is not NULL, to the work that the device has so far. A transfer begins when all ranks have come
+      to it, and by then the host may have queued much more, which it need not wait for. On error as `begin`. */
+  situ_status (*mark)(void *state, void **mark, situ_comm_report *report);
+  /** Frees a mark that no transfer has got. */
+  void (*forget)(void *state, void *mark);
   /** Whether it has this dtype for this op. */
   bool (*carries)(situ_comm_op op, situ_dtype dtype);
   /** On one rank: writes what the ranks find each other by. On error it has been recorded. */

@@ -1,8 +1,8 @@
 /* Memory of a device between ranks: each communicator has one of NCCL's, and a stream of its own.
 
-   A transfer waits for the work that its device has queued when it begins, and runs beside what is queued later. NCCL
-   is told not to block: it enqueues one transfer at a time, perhaps on a thread of its own, and is polled; meanwhile
-   further transfers wait here, in order. Nothing waits without a limit, so that the library's deadline holds.
+   A transfer waits for the work that its device has queued when it is marked, and runs beside what is queued later.
+   NCCL is told not to block: it enqueues one transfer at a time, perhaps on a thread of its own, and is polled;
+   meanwhile further transfers wait here, in order. Nothing waits without a limit, so that the library's deadline holds.
    SPDX-License-Identifier: MIT */
 #include "backend/cuda/nccl.h"
 
@@ -168,12 +168,34 @@ static void free_flight(situ__nccl_member *m, situ__nccl_flight *f) {
   situ__host->free(f);
 }
 
-static cudaError_t make_events(situ__cuda_device *d, situ__nccl_flight *f) {
-  cudaError_t error = situ__cuda.EventCreateWithFlags(&f->before, cudaEventDisableTiming);
-  if (error != cudaSuccess) f->before = NULL;
-  else error = situ__cuda.EventCreateWithFlags(&f->after, cudaEventDisableTiming);
-  if (error != cudaSuccess) f->after = NULL;
-  return error == cudaSuccess ? situ__cuda.EventRecord(f->before, d->stream) : error;
+static cudaError_t make_event(cudaEvent_t *event) {
+  const cudaError_t error = situ__cuda.EventCreateWithFlags(event, cudaEventDisableTiming);
+  if (error != cudaSuccess) *event = NULL;
+  return error;
+}
+
+static cudaError_t mark_work(const situ__cuda_device *d, cudaEvent_t *event) {
+  const cudaError_t error = make_event(event);
+  return error == cudaSuccess ? situ__cuda.EventRecord(*event, d->stream) : error;
+}
+
+static void forget(void *state, void *mark) {
+  const situ__nccl_member *m = state;
+  situ__cuda_device *d = situ__cuda_enter_open(m->index);
+  if (mark) (void)situ__cuda.EventDestroy(mark);
+  if (d) (void)situ__cuda_leave(d, SITU_OK);
+}
+
+static situ_status mark(void *state, void **event, situ_comm_report *report) {
+  situ__nccl_member *m = state;
+  situ__cuda_device *d = enter(m, report);
+  cudaEvent_t made = NULL;
+  if (!d) return SITU_E_COMM;
+  const cudaError_t error = mark_work(d, &made);
+  const situ_status status = error == cudaSuccess ? SITU_OK : report_cuda(d, m, "cudaEventRecord", error, report);
+  if (status != SITU_OK && made) (void)situ__cuda.EventDestroy(made);
+  *event = made;
+  return situ__cuda_leave(d, status);
 }
 
 static situ_status begin(void *state, const situ_comm_transfer *what, void **request, situ_comm_report *report) {
@@ -181,10 +203,12 @@ static situ_status begin(void *state, const situ_comm_transfer *what, void **req
   situ__cuda_device *d = enter(m, report);
   situ__nccl_flight *f = d ? situ__host->alloc(sizeof *f) : NULL;
   situ_status status = SITU_OK;
+  if (!f && what->behind) (void)situ__cuda.EventDestroy(what->behind);
   if (!d) return SITU_E_COMM;
   if (!f) return situ__cuda_leave(d, report_cuda(d, m, "a transfer", cudaErrorMemoryAllocation, report));
-  *f = (situ__nccl_flight){ .what = *what };
-  const cudaError_t error = make_events(d, f);
+  *f = (situ__nccl_flight){ .what = *what, .before = what->behind };
+  cudaError_t error = f->before ? cudaSuccess : mark_work(d, &f->before);
+  if (error == cudaSuccess) error = make_event(&f->after);
   if (error != cudaSuccess) {
     status = report_cuda(d, m, "cudaEventRecord", error, report);
   } else {
@@ -233,6 +257,8 @@ static bool abandon(void *state, void *request) {
 const situ_comm_device_engine situ_module_comm_engine = {
   .size = sizeof situ_module_comm_engine,
   .engine = { "nccl", begin, test, abandon, situ__nccl_release, 0 },
+  .mark = mark,
+  .forget = forget,
   .carries = carries,
   .identify = situ__nccl_identify,
   .join = situ__nccl_join,

@@ -71,7 +71,7 @@ typedef struct situ__nccl_flight {
   struct situ__nccl_flight *next; /* among those that wait */
   situ_comm_transfer what;
   situ__nccl_stage stage;
-  cudaEvent_t before, after; /* the device's work when it began; its own end */
+  cudaEvent_t before, after; /* the device's work when it was marked; its own end */
 } situ__nccl_flight;
 
 typedef struct situ__nccl_member {

@@ -184,6 +184,7 @@ static bool fits_engine(const char *op, const situ_comm_call *call, const situ_c
 }
 
 static void free_request(situ_comm_request *r) {
+  situ__comm_forget_mark(r);
   if (!situ__comm_is_direct(r)) {
     situ__free((void *)(uintptr_t)r->transfer.send);
     situ__free(r->transfer.receive);
@@ -265,9 +266,12 @@ static situ_comm_request *open_request(const char *op, situ_comm *c, const situ_
   if (simulated) r->stage = SITU__COMM_DONE;
   r->sent = (size_t)(sends * size);
   r->received = (size_t)(receives * size);
-  r->transfer =
-      (situ_comm_transfer){ call->op, call->reduction, dtype, call->op == SITU_COMM_BARRIER ? 0 : call->count, NULL,
-                            NULL,     call->peer,      2 };
+  r->transfer = (situ_comm_transfer){ .op = call->op,
+                                      .reduction = call->reduction,
+                                      .dtype = dtype,
+                                      .count = call->op == SITU_COMM_BARRIER ? 0 : call->count,
+                                      .peer = call->peer,
+                                      .tag = 2 };
   if (!allocate_request(op, c, r)) {
     free_request(r);
     return NULL;

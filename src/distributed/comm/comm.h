@@ -199,6 +199,8 @@ situ_comm_request *situ__comm_open_for(const char *op, situ_comm *c, const situ_
                                        const situ__comm_way *way);
 /* For the direct way: the memory that values arrive in. Returns false after recording an error. */
 bool situ__comm_make_target(situ_comm_request *r);
+/* Frees the mark of a call that has not begun. */
+void situ__comm_forget_mark(situ_comm_request *r);
 /* The values go through the host after all. Returns false after recording an error. */
 bool situ__comm_leave_device(situ_comm_request *r);
 /* Gives the request t's values to send: copies them to the host, or keeps t, or a contiguous copy of it, on its device.

@@ -68,11 +68,17 @@ static bool set_source(situ_comm_request *r, situ_tensor *t) {
   return true;
 }
 
+void situ__comm_forget_mark(situ_comm_request *r) {
+  if (r->transfer.behind) r->comm->device_engine->forget(r->comm->direct.state, r->transfer.behind);
+  r->transfer.behind = NULL;
+}
+
 bool situ__comm_leave_device(situ_comm_request *r) {
   void *send = r->sent ? situ__alloc(r->sent) : NULL, *receive = r->received ? situ__alloc(r->received) : NULL;
   const bool made = (!r->sent || send) && (!r->received || receive);
   if (!made) situ__no_memory("comm", r->sent + r->received);
   if (made && (!r->sent || situ_copy_to_host(r->source, send, r->sent) == SITU_OK)) {
+    situ__comm_forget_mark(r);
     situ_drop(&r->source);
     situ_drop(&r->target);
     r->transfer.send = send;

@@ -325,6 +325,15 @@ static int source_of(const situ_comm *c, const situ_comm_request *r) {
   return situ__comm_is_pair(r->transfer.op) ? r->transfer.peer : (c->rank + c->size - far) % c->size;
 }
 
+/* What the device is given from now on does not hold the values up. */
+static void mark_work(situ_comm *c, situ_comm_request *r) {
+  situ_comm_report report = { .rank = -1 };
+  const situ_status status = c->device_engine->mark(c->direct.state, &r->transfer.behind, &report);
+  if (status == SITU_OK) return;
+  r->transfer.behind = NULL;
+  fail_by_engine(c, status, &report, r, -1);
+}
+
 static void send_header(situ_comm *c, situ_comm_request *r) {
   const int k = r->round;
   if (k == r->rounds) return;
@@ -351,7 +360,8 @@ void situ__comm_post(situ_comm *c, situ_comm_request *r) {
   else r->header->behind = c->posted;
   *c->last = r;
   c->last = &r->later;
-  send_header(c, r);
+  if (situ__comm_is_direct(r)) mark_work(c, r);
+  if (!c->failed) send_header(c, r);
 }
 
 static void compare_header(situ_comm *c, situ_comm_request *r, const situ__comm_header *its, int from) {
@@ -421,6 +431,7 @@ static void begin_values(situ_comm *c, situ_comm_request *r) {
     return;
   }
   const situ_comm_transfer piece = next_piece(r);
+  r->transfer.behind = NULL;
   const situ_status status = r->way->engine->begin(r->way->state, &piece, &r->values, &report);
   if (status == SITU_OK) {
     r->stage = SITU__COMM_VALUES;

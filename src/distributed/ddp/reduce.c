@@ -279,6 +279,13 @@ static bool has_arrived(const situ_dist_ddp *d, const situ_comm_request *r) {
   return r->stage >= SITU__COMM_DONE && !d->comm->rehearses;
 }
 
+/* Whether the host is ahead of its device, and waits for the parts of a bucket: the next one is full already, and what
+   is queued meanwhile would hold up the sum of this one. */
+static bool is_ahead(const situ_dist_ddp *d, const situ__dist_exchange *x, const journey *j) {
+  const situ__dist_bucket *next = &d->buckets[x->parts];
+  return situ__comm_is_direct(j->parts) && x->parts < d->bucket_count && next->arrived == next->count;
+}
+
 /* Begins calls in this order, until one would have to wait: for its bucket to fill, or for a bucket's parts. */
 static bool begin_calls(const char *op, situ_dist_ddp *d, bool wait) {
   situ__dist_exchange *x = d->exchange;
@@ -291,7 +298,7 @@ static bool begin_calls(const char *op, situ_dist_ddp *d, bool wait) {
       if ((!wait && !add_arrivals(op, d, b)) || !send_parts(op, d, b, &x->plan, j)) return false;
       x->parts++;
     } else {
-      if (!wait && !d->lockstep && !has_arrived(d, j->parts)) break;
+      if (!wait && !d->lockstep && !has_arrived(d, j->parts) && !is_ahead(d, x, j)) break;
       if (!situ__comm_finish(op, j->parts) || !use_parts(op, d, b, &x->plan, j)) return false;
       x->wholes++;
     }

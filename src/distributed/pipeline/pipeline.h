@@ -28,10 +28,10 @@ struct situ_dist_pipeline {
   int64_t step;
   /* of the step that runs: */
   situ__pipe_batch *batches;
-  situ_comm_request *gradient_leaving;
-  situ__pipe_kind before, behind; /* activations between this stage and its neighbours */
-  int64_t expected;               /* micro-batches whose activation has been asked for */
-  situ_tensor *inputs, *targets;  /* of all; borrowed */
+  situ_comm_request *gradient_leaving; /* NULL but while this rank waits for it */
+  situ__pipe_kind before, behind;      /* activations between this stage and its neighbours */
+  int64_t expected;                    /* micro-batches whose activation has been asked for */
+  situ_tensor *inputs, *targets;       /* of all; borrowed */
   bool trains;
   double loss;              /* last stage: the sum so far */
   situ_tree *buffers, *was; /* the stage's buffers, and their values before the step */

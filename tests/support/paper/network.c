@@ -68,10 +68,9 @@ struct paper_rank {
   paper_world *world;
   port *ports; /* the newest first */
   pthread_cond_t awake;
-  bool gone;
   int open;     /* transfers under way, but for headers that may come */
   int vain;     /* questions since the last answer */
-  double due;   /* of what it is known to wait for, while another rank runs; INFINITY: not known */
+  double *due;  /* of what it is known to wait for, while another rank runs; INFINITY: not known; NAN: it has left */
   double alone; /* no other rank can cause anything before */
   paper_count count;
 };
@@ -85,6 +84,7 @@ struct paper_world {
   bool stuck; /* all wait, and nothing is on its way */
   group *groups;
   paper_rank *rank;
+  double *due; /* of each rank */
 };
 
 _Thread_local paper_rank *paper_me;
@@ -93,7 +93,7 @@ _Thread_local paper_rank *paper_me;
 
 static void has_gone_on(paper_rank *r) {
   r->vain = 0;
-  r->due = INFINITY;
+  *r->due = INFINITY;
 }
 
 void paper_compute(double bytes, double flops) {
@@ -132,16 +132,16 @@ static double time_of(const port *p, situ_comm_op op, double bytes) {
 /* ---- turns ---- */
 
 /* The one that goes on first; NULL: all are gone. */
-static paper_rank *find_next(paper_world *w) {
-  paper_rank *next = NULL;
-  for (int k = 0; k < w->size; k++)
-    if (!w->rank[k].gone && (!next || w->rank[k].due < next->due)) next = &w->rank[k];
-  return next;
+static paper_rank *find_next(const paper_world *w) {
+  int next = 0;
+  for (int k = 1; k < w->size; k++)
+    if (w->due[k] < w->due[next] || isnan(w->due[next])) next = k;
+  return isnan(w->due[next]) ? NULL : &w->rank[next];
 }
 
 static void give_turn(paper_world *w, paper_rank *next) {
   if (!next) return;
-  w->stuck = w->stuck || isinf(next->due);
+  w->stuck = w->stuck || isinf(*next->due);
   w->turn = next;
   pthread_cond_signal(&next->awake);
 }
@@ -150,17 +150,17 @@ static void wait_for_turn(paper_rank *r) {
   while (r->world->turn != r) pthread_cond_wait(&r->awake, &r->world->lock);
 }
 
-/* r goes on at r->due. */
+/* r goes on at *r->due. */
 static void pass_turn(paper_rank *r) {
   paper_rank *next = find_next(r->world);
-  if (next == r) r->world->stuck = r->world->stuck || isinf(r->due);
+  if (next == r) r->world->stuck = r->world->stuck || isinf(*r->due);
   else {
     pthread_mutex_lock(&r->world->lock);
     give_turn(r->world, next);
     wait_for_turn(r);
     pthread_mutex_unlock(&r->world->lock);
   }
-  if (isfinite(r->due)) r->count.time = fmax(r->count.time, r->due);
+  if (isfinite(*r->due)) r->count.time = fmax(r->count.time, *r->due);
   has_gone_on(r);
 }
 
@@ -175,30 +175,32 @@ static double earliest_message(const paper_rank *r) {
 
 /* Whether ranks that are earlier than r have run meanwhile: then it asks for everything again. */
 static bool give_way(paper_rank *r) {
-  const double now = r->count.time, due = r->due;
+  const double now = r->count.time, due = *r->due;
   if (r->alone >= now) return false;
   r->alone = now;
-  r->due = INFINITY;
-  if (find_next(r->world)->due + r->world->costs.latency < now) {
-    r->due = now;
+  *r->due = INFINITY;
+  if (*find_next(r->world)->due + r->world->costs.latency < now) {
+    *r->due = now;
     return pass_turn(r), true;
   }
-  r->due = due;
+  *r->due = due;
   return false;
 }
 
 /* ready: when it will have come, or INFINITY. Whether r asks again. */
 static bool asks_again(paper_rank *r, double ready) {
   if (give_way(r)) return true;
-  r->due = fmin(r->due, ready);
+  *r->due = fmin(*r->due, ready);
   if (++r->vain < 2 * (OTHER_QUESTIONS + r->open)) return false;
-  r->due = fmin(r->due, earliest_message(r));
+  *r->due = fmin(*r->due, earliest_message(r));
   pass_turn(r);
   return false;
 }
 
 /* Something is on its way to a rank that waits. */
-static void tell(paper_rank *r, double ready) { r->due = fmin(r->due, fmax(ready, r->count.time)); }
+static void tell(const paper_rank *r, double ready) {
+  if (!isnan(*r->due)) *r->due = fmin(*r->due, fmax(ready, r->count.time));
+}
 
 /* In place of libc's: between its questions the library gives up the processor, then naps. A rank that waits has passed
    its turn on, and each nap of one would hold up all others. */
@@ -373,7 +375,9 @@ static situ_status begin_on(port *p, int way, const situ_comm_transfer *what, vo
   p->owner->open += is_counted(t);
   if (what->op == SITU_COMM_RECEIVE) return SITU_OK;
   if (what->op == SITU_COMM_SEND) return send_message(p, what) ? SITU_OK : SITU_E_NOMEM;
-  const double begins = way ? fmax(fmax(c->time, c->device), c->network) : c->time;
+  const double *mark = what->behind;
+  const double begins = way ? fmax(fmax(c->time, mark ? *mark : c->device), c->network) : c->time;
+  free(what->behind);
   if (way) c->transferring += time_of(p, what->op, (double)bytes_of(what));
   t->meeting = join_meeting(p, way, what, begins);
   return SITU_OK;
@@ -383,6 +387,20 @@ static situ_status begin_host(void *state, const situ_comm_transfer *what, void 
   *report = (situ_comm_report){ .rank = -1 };
   return begin_on(state, 0, what, request);
 }
+/* When the device will have done what it has now. */
+static situ_status mark(void *state, void **made, situ_comm_report *report) {
+  const paper_count *c = &((const port *)state)->owner->count;
+  double *at = *made = malloc(sizeof *at);
+  *report = (situ_comm_report){ .rank = -1 };
+  if (at) *at = fmax(c->time, c->device);
+  return at ? SITU_OK : SITU_E_NOMEM;
+}
+
+static void forget_mark(void *state, void *made) {
+  (void)state;
+  free(made);
+}
+
 static situ_status begin_device(void *state, const situ_comm_transfer *what, void **request, situ_comm_report *report) {
   *report = (situ_comm_report){ .rank = -1 };
   return begin_on(state, 1, what, request);
@@ -441,6 +459,8 @@ static situ_status join(int index, const unsigned char id[SITU_COMM_ID], int ran
 const situ_comm_device_engine situ_module_comm_engine = {
   .size = sizeof situ_module_comm_engine,
   .engine = { "nccl", begin_device, test, abandon, keep, 0 },
+  .mark = mark,
+  .forget = forget_mark,
   .carries = carries,
   .identify = identify,
   .join = join,
@@ -454,12 +474,12 @@ void paper_enter(paper_world *w, int rank) {
   if (++w->come == w->size) give_turn(w, &w->rank[0]);
   wait_for_turn(r);
   pthread_mutex_unlock(&w->lock);
-  r->due = INFINITY;
+  *r->due = INFINITY;
 }
 
 void paper_leave(void) {
   paper_rank *r = paper_me;
-  r->gone = true;
+  *r->due = NAN;
   pthread_mutex_lock(&r->world->lock);
   give_turn(r->world, find_next(r->world));
   pthread_mutex_unlock(&r->world->lock);
@@ -494,8 +514,10 @@ paper_world *paper_world_new(int size, const paper_costs *costs) {
   w->costs = *costs;
   pthread_mutex_init(&w->lock, NULL);
   w->rank = calloc((size_t)size, sizeof *w->rank);
+  w->due = calloc((size_t)size, sizeof *w->due);
   for (int r = 0; r < size; r++) {
     w->rank[r].world = w;
+    w->rank[r].due = &w->due[r];
     pthread_cond_init(&w->rank[r].awake, NULL);
   }
   return w;
@@ -517,6 +539,7 @@ void paper_world_free(paper_world *w) {
   }
   for (int r = 0; r < w->size; r++) pthread_cond_destroy(&w->rank[r].awake);
   free(w->rank);
+  free(w->due);
   pthread_mutex_destroy(&w->lock);
   free(w);
 }
