@@ -1,7 +1,9 @@
 # Data parallel training: steps of examples/06_char_gpt.c on one rank, on two ranks over MPI, and of the same model on
 # two processes of PyTorch's DistributedDataParallel over gloo; one thread each, taking turns. Medians of rounds. Then
-# two ranks with gradients in parts, with parameters in parts, and with layers in parts, beside one rank.
+# two ranks with gradients in parts, with parameters in parts, and with layers in parts, beside one rank. Then a barrier
+# and all-reduces beside MPI's own, with each MPI that is installed.
 # Usage: ranks.py LIBSITU.SO [ROUNDS [STEPS]]
+#        ranks.py --collectives LIBSITU.SO [PROCESSES...]    those alone, on 2, 4, 8 and 16 processes unless told
 # SPDX-License-Identifier: MIT
 import json
 import os
@@ -94,6 +96,44 @@ def find_mpi():
     sys.exit("SKIPPED: no mpicc and mpirun (Debian: openmpi-bin libopenmpi-dev, or mpich libmpich-dev)")
 
 
+def collectives(library, processes):
+    """Where ranks share cores, and wait by giving them up, figures are the scheduler's: two ranks alone are judged."""
+    at = os.path.dirname(library)
+    for flavour in ("openmpi", "mpich"):
+        if not shutil.which(f"mpicc.{flavour}"):
+            continue
+        with tempfile.TemporaryDirectory() as work:
+            program = f"{work}/collectives"
+            subprocess.run([f"mpicc.{flavour}", "-std=c17", "-O2", "-D_GNU_SOURCE", "-I", f"{root}/include",
+                            f"{root}/bench/ranks/collectives.c", "-o", program, "-L", at, f"-Wl,-rpath,{at}", "-lsitu",
+                            "-lm"], check=True)
+            for ranks in processes:
+                env = environment()
+                if ranks <= (os.cpu_count() or 1):
+                    for name in ("OMPI_MCA_mpi_yield_when_idle", "MPIR_CVAR_POLLS_BEFORE_YIELD",
+                                 "OMPI_MCA_btl_vader_single_copy_mechanism"):
+                        del env[name]
+                said = subprocess.run([f"mpirun.{flavour}", "-n", str(ranks), program, "15" if ranks == 2 else "3"],
+                                      check=True, text=True, stdout=subprocess.PIPE, env=env).stdout
+                for line in said.splitlines():
+                    tell_collective(flavour, ranks, *line.split())
+
+
+def tell_collective(flavour, ranks, what, size, *us):
+    """A line for people, and one for programs; musts are of two ranks, and of 1 MB."""
+    mpi, engine, *apart = (float(x) for x in us)
+    musts = {"barrier 0": (3,), "all_reduce 1048576": (1.1, 1.5)} if ranks == 2 else {}
+    pairs = [("in the engine's order" if apart else "", engine, mpi)]
+    if apart:
+        pairs.append(("with the same bits", apart[1], min(mpi, apart[0])))
+    for (order, ours, theirs), must in zip(pairs, musts.get(f"{what} {size}", ()) or (None,) * len(pairs)):
+        said = "" if must is None else f"  must <= {must} {'met' if ours <= must * theirs else 'NOT MET'}"
+        print(f"{flavour:8} {ranks:2} ranks  {what} {size:>8} {order:21}  {ours:10.2f} us, MPI's {theirs:10.2f} us "
+              f"({ours / theirs:.2f} of it){said}")
+        print(json.dumps({"name": f"{flavour} {what} {size} {order}".strip(), "ranks": ranks, "ours": ours,
+                          "theirs": theirs, "must": must}))
+
+
 def main():
     library = os.path.abspath(sys.argv[1])
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 7
@@ -120,10 +160,13 @@ def main():
             took = statistics.median(r[k] for r in seen[how])
             print(f"{what:9}  2 ranks, {how:6} {1e3 * took:6.2f} ms ({took / one:.2f} of 1 rank)")
         print(json.dumps({"name": f"ranks {what}", "one": one, "two": two, "torch": theirs}))
+    collectives(library, [2])
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "--worker":
         torch_worker(int(sys.argv[4]), 2, int(sys.argv[2]), sys.argv[3])
+    elif sys.argv[1] == "--collectives":
+        collectives(os.path.abspath(sys.argv[2]), [int(x) for x in sys.argv[3:]] or [2, 4, 8, 16])
     else:
         main()

@@ -67,8 +67,9 @@ SITU_API SITU_CHECKED situ_status situ_comm_wait(situ_comm_request *request);
 /** situ_comm_begin and situ_comm_wait. */
 SITU_API SITU_CHECKED situ_status situ_comm_run(situ_comm *comm, const situ_comm_call *call);
 
-/* The same for tensors on any device, staged through host memory. name: for messages; may be NULL. On error no tensor
-   has changed. */
+/* The same for tensors on any device, staged through host memory; those of the cpu are sent from where they are, and if
+   an engine cannot take such a transfer back after a failure, the memory stays there for ever: moves of that tensor are
+   refused. name: for messages; may be NULL. On error no tensor has changed. */
 /** torch.distributed.all_reduce, in place. A result's last bits may depend on the number of ranks. */
 SITU_API SITU_CHECKED situ_status situ_comm_all_reduce(situ_comm *comm, situ_tensor *t, situ_comm_reduction reduction,
                                                        const char *name);

@@ -10,10 +10,10 @@ SITU_BEGIN
 
 /** What an engine is asked to carry. The library has checked it, and has compared it across ranks. */
 typedef struct situ_comm_transfer {
-  situ_comm_op op;
+  situ_comm_op op; /**< not BARRIER, which the library makes of SEND and RECEIVE */
   situ_comm_reduction reduction;
   situ_dtype dtype;
-  int64_t count;    /**< as in situ_comm_call */
+  int64_t count;    /**< as in situ_comm_call; a RECEIVE may get fewer elements */
   const void *send; /**< both belong to the library, stay valid until the transfer ends, and do not overlap */
   void *receive;
   int peer;

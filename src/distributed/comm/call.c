@@ -185,6 +185,11 @@ situ_status situ_comm_all_reduce(situ_comm *comm, situ_tensor *t, situ_comm_redu
                         (situ_comm_call){ SITU_COMM_ALL_REDUCE, .reduction = reduction, .name = name });
 }
 
+situ_tensor *situ__comm_sum(const char *op, situ_comm *c, situ_tensor *t, const char *name) {
+  const situ_comm_call call = { SITU_COMM_ALL_REDUCE, .count = situ_numel(t), .name = name };
+  return carry_apart(op, c, t, call, situ_shape_of(t));
+}
+
 situ_status situ_comm_broadcast(situ_comm *comm, situ_tensor *t, int root, const char *name) {
   return carry_in_place("comm_broadcast", comm, t, (situ_comm_call){ SITU_COMM_BROADCAST, .peer = root, .name = name });
 }

@@ -69,7 +69,7 @@ situ_comm *situ_comm_new(const situ_comm_engine *engine, void *state, int rank, 
   }
   situ__fork_guard();
   c->refs = 1;
-  c->host = (situ__comm_way){ engine, state };
+  c->host = c->lent = (situ__comm_way){ engine, state };
   c->rank = rank;
   c->size = size;
   c->deadline = deadline;
@@ -185,14 +185,13 @@ static bool fits_engine(const char *op, const situ_comm_call *call, const situ_c
 
 static void free_request(situ_comm_request *r) {
   situ__comm_forget_mark(r);
-  if (!situ__comm_is_direct(r)) {
+  if (!situ__comm_has_tensors(r)) {
     situ__free((void *)(uintptr_t)r->transfer.send);
     situ__free(r->transfer.receive);
   }
   situ_drop(&r->source);
   situ_drop(&r->target);
   situ__free(r->header);
-  situ__free(r->sending);
   situ__handle_free(r, sizeof *r, NULL);
 }
 
@@ -205,15 +204,15 @@ static int count_rounds(const situ_comm *c, situ_comm_op op) {
 
 static bool allocate_request(const char *op, const situ_comm *c, situ_comm_request *r) {
   /* values are tensors (direct.c), or there are none */
-  const bool direct = situ__comm_is_direct(r) || (r->simulated && !c->rehearses);
+  const bool direct = situ__comm_has_tensors(r) || (r->simulated && !c->rehearses);
   r->rounds = count_rounds(c, r->transfer.op);
-  r->header = situ__calloc((size_t)r->rounds + 1, sizeof *r->header);
-  r->sending = situ__calloc((size_t)r->rounds + 1, sizeof *r->sending);
+  const int headers = r->rounds ? r->rounds : 1;
+  r->header = situ__calloc((size_t)headers, sizeof *r->header + sizeof *r->sending);
+  if (r->header) r->sending = (void **)(void *)(r->header + headers);
   r->transfer.send = r->sent && !direct ? situ__alloc(r->sent) : NULL;
   r->transfer.receive = r->received && !direct ? situ__alloc(r->received) : NULL;
-  if (r->header && r->sending && (direct || !r->sent || r->transfer.send) &&
-      (direct || !r->received || r->transfer.receive))
-    return !situ__comm_is_direct(r) || situ__comm_make_target(r);
+  if (r->header && (direct || !r->sent || r->transfer.send) && (direct || !r->received || r->transfer.receive))
+    return !situ__comm_has_tensors(r) || situ__comm_make_target(r);
   return situ__no_memory(op, r->sent + r->received), false;
 }
 
@@ -229,7 +228,7 @@ static void fill_request(situ_comm *c, situ_comm_request *r, const situ_comm_cal
   h->count = call->op == SITU_COMM_BARRIER ? 0 : call->count;
   h->step = call->step;
   h->direct = situ__comm_is_direct(r);
-  (void)snprintf(h->name, sizeof h->name, "%.63s", call->name ? call->name : "");
+  if (call->name) memcpy(h->name, call->name, strnlen(call->name, sizeof h->name - 1));
 }
 
 situ_comm_request *situ__comm_open(const char *op, situ_comm *c, const situ_comm_call *call) {

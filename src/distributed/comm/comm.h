@@ -45,6 +45,7 @@ typedef struct situ__peer {
   situ__letter *spare;  /* one that was taken: where the next but one arrives; NULL: none */
   situ__inbox inbox[2]; /* of collectives; of SEND and RECEIVE */
   uint64_t claimed[2];  /* the pass over the calls in which an earlier one waits for its next header */
+  uint64_t heard_at;    /* the pass in which it was last asked for a header */
   bool heard;           /* it has said that it gave up */
   bool silent;          /* it has said nothing since this rank gave up */
   bool lost;            /* the engine says so: a failure of the calls that still need its header */
@@ -74,14 +75,14 @@ struct situ_comm_request {
   void *receive;             /* the program's memory */
   size_t sent, received;     /* bytes */
   situ__comm_header *header; /* one for each round; apart, because an engine may read them for longer */
-  void **sending;            /* per round: the engine's request for the header; NULL: done */
+  void **sending;            /* per round: the engine's request for the header; NULL: done. Behind the headers */
   int round, rounds;         /* the number of headers that have come, and of those that must */
   const situ__comm_way *way; /* of the values: host memory, or that of a device */
   bool mixed;                /* some rank's values are elsewhere: those of all go through the host */
   bool simulated;            /* of a dry run: nothing is sent, and what arrives has a shape only */
   void *values;              /* that engine's request */
   int64_t begun;             /* elements that the engine has been given: those of a long call go in pieces */
-  /* On a device: what is sent, and a tensor of its own for what arrives; owned. transfer has their addresses. */
+  /* Direct or lent: what is sent, and a tensor of its own for what arrives; owned. transfer has their addresses. */
   situ_tensor *source, *target;
 };
 
@@ -90,13 +91,14 @@ struct situ_comm {
   int32_t refs; /* the program's, until situ_comm_free, and one for each request */
   situ__alone alone;
   situ__comm_way host, direct; /* headers and host memory; memory of `device` (situ_comm_use_nccl) */
+  situ__comm_way lent;         /* the host's engine, for values that are in tensors of the cpu and stay there */
   const situ_comm_device_engine *device_engine;
   situ_device device;
   int rank, size;
   double deadline;
   int64_t number, posted;           /* collectives opened; whose headers have been sent */
   situ__peer *peers;                /* per rank; its own is unused */
-  uint64_t pass;                    /* the number of passes over the calls, from 1 on */
+  uint64_t pass;                    /* the number of passes over headers and calls, from 1 on */
   int looked_at;                    /* the peer that the next pass looks at first, of those that no call waits for */
   int64_t pairs;                    /* headers of SEND and RECEIVE in all inboxes */
   situ_comm_request *first, **last; /* calls that have begun, in order, until they end */
@@ -113,6 +115,7 @@ struct situ_comm {
 };
 
 static inline bool situ__comm_is_direct(const situ_comm_request *r) { return r->way == &r->comm->direct; }
+static inline bool situ__comm_has_tensors(const situ_comm_request *r) { return r->way != &r->comm->host; }
 static inline bool situ__comm_given(const char *op, const situ_comm *c) {
   return situ__valid(op, "comm", c, SITU__A_COMM);
 }
@@ -191,19 +194,22 @@ void situ__comm_close(situ_comm_request *r);
 
 /* ---- calls whose values are tensors (direct.c) ---- */
 
-/* The way for the values of a call on this device: its engine, or host memory; and for those of t. */
+/* The way for the values of a call on this device: its engine, or host memory. For those of t, which stays as
+   it is until the call ends: these two, or lent. */
 const situ__comm_way *situ__comm_way_on(const situ_comm *c, const situ_comm_call *call, situ_device device);
 const situ__comm_way *situ__comm_way_of(const situ_comm *c, const situ_comm_call *call, const situ_tensor *t);
 /* situ__comm_open for that way. */
 situ_comm_request *situ__comm_open_for(const char *op, situ_comm *c, const situ_comm_call *call,
                                        const situ__comm_way *way);
-/* For the direct way: the memory that values arrive in. Returns false after recording an error. */
+/* The direct way, and what is lent: the memory that values arrive in. Returns false after recording an error. */
 bool situ__comm_make_target(situ_comm_request *r);
 /* Frees the mark of a call that has not begun. */
 void situ__comm_forget_mark(situ_comm_request *r);
+/* The engine may still read and write: their memory is not freed any more, and a move of it is refused. */
+void situ__comm_leave_tensors(situ_comm_request *r);
 /* The values go through the host after all. Returns false after recording an error. */
 bool situ__comm_leave_device(situ_comm_request *r);
-/* Gives the request t's values to send: copies them to the host, or keeps t, or a contiguous copy of it, on its device.
+/* Gives the request t's values to send: copies them to the host, or keeps t, or a contiguous copy of it, where it is.
    Returns false after recording an error, as all that follow. */
 bool situ__comm_fill(situ_comm_request *r, situ_tensor *t);
 /* The same piece by piece: all zeros at first (without it, undefined), then t's values from element `at` on. */
@@ -220,6 +226,8 @@ bool situ__comm_write(const situ_comm_request *r, int64_t at, situ_tensor *t);
 /* Into the rows of t, from places that are `stride` elements apart. NULL: an error has been recorded. */
 bool situ__comm_write_rows(const situ_comm_request *r, int64_t at, int64_t stride, situ_tensor *t);
 
+/* The sum of all ranks' t, in the engine's order, in a new tensor. NULL after recording an error. */
+situ_tensor *situ__comm_sum(const char *op, situ_comm *c, situ_tensor *t, const char *name);
 /* A call of the library for these values; op names it in messages. */
 situ_status situ__comm_call(const char *op, situ_comm *c, const situ_comm_call *call);
 /* All ranks' `bytes` bytes, one behind the other. */

@@ -1,10 +1,11 @@
-/* Calls whose values are tensors: on their device where the communicator has an engine for its memory (NCCL), else
-   through host memory.
+/* Calls whose values are tensors: on their device where the communicator has an engine for its memory (NCCL), those of
+   the cpu where they are, else through host memory.
    SPDX-License-Identifier: MIT */
 #include <stdio.h>
 
 #include "base/alloc.h"
 #include "comm.h"
+#include "situ/dlpack.h"
 #include "situ/graph.h"
 #include "situ/nccl.h"
 #include "situ/ops.h"
@@ -36,7 +37,9 @@ const situ__comm_way *situ__comm_way_on(const situ_comm *c, const situ_comm_call
 }
 
 const situ__comm_way *situ__comm_way_of(const situ_comm *c, const situ_comm_call *call, const situ_tensor *t) {
-  const situ__comm_way *way = situ__comm_way_on(c, call, situ_device_of(t));
+  const situ_device device = situ_device_of(t);
+  const situ__comm_way *way = situ__comm_way_on(c, call, device);
+  if (way == &c->host && device.kind == SITU_CPU && call->count && !situ_graph_is_capturing()) way = &c->lent;
   return way == &c->host || has_memory(t, sends(c, call)) ? way : &c->host;
 }
 
@@ -49,7 +52,8 @@ static void *address_of(const situ_tensor *t) {
 
 static situ_tensor *make_memory(const situ_comm_request *r, size_t bytes, bool zero) {
   const situ_shape shape = SITU_SHAPE((int64_t)(bytes / situ_dtype_size(r->transfer.dtype)));
-  const situ_options options = { .dtype = r->transfer.dtype, .device = r->comm->device };
+  const situ_options options = { .dtype = r->transfer.dtype,
+                                 .device = situ__comm_is_direct(r) ? r->comm->device : situ_dev("cpu") };
   return zero ? situ_zeros(shape, &options) : situ_empty(shape, &options);
 }
 
@@ -71,6 +75,19 @@ static bool set_source(situ_comm_request *r, situ_tensor *t) {
 void situ__comm_forget_mark(situ_comm_request *r) {
   if (r->transfer.behind) r->comm->device_engine->forget(r->comm->direct.state, r->transfer.behind);
   r->transfer.behind = NULL;
+}
+
+/* Memory that its owner frees, though there are references. */
+enum { OF_OTHERS = SITU_STORAGE_FOREIGN | SITU_STORAGE_SLICE };
+
+static uint32_t flags_of(const situ_tensor *t) {
+  return __atomic_load_n(&situ_desc(t)->storage->flags, __ATOMIC_RELAXED);
+}
+
+void situ__comm_leave_tensors(situ_comm_request *r) {
+  /* An export that never ends: its memory does not move, either. What arrives is in a tensor of the call alone. */
+  if (r->source && !situ__comm_is_direct(r)) (void)situ_to_dlpack(r->source, SITU_DLPACK_VERSIONED);
+  r->source = r->target = NULL;
 }
 
 bool situ__comm_leave_device(situ_comm_request *r) {
@@ -95,11 +112,13 @@ bool situ__comm_leave_device(situ_comm_request *r) {
 
 bool situ__comm_fill(situ_comm_request *r, situ_tensor *t) {
   if (!r->sent) return true;
-  if (!situ__comm_is_direct(r) && r->simulated) return true;
-  if (!situ__comm_is_direct(r)) return situ_copy_to_host(t, situ__comm_outgoing(r), r->sent) == SITU_OK;
+  if (!situ__comm_has_tensors(r) && r->simulated) return true;
+  if (!situ__comm_has_tensors(r)) return situ_copy_to_host(t, situ__comm_outgoing(r), r->sent) == SITU_OK;
   situ_scope s;
   situ_scope_begin_no_grad(&s);
-  set_source(r, situ_contiguous(t));
+  situ_tensor *values = situ_contiguous(t);
+  if (values && !situ__comm_is_direct(r) && flags_of(values) & OF_OTHERS) values = situ_clone(values);
+  set_source(r, values);
   return situ_scope_end(&s) == SITU_OK;
 }
 
@@ -158,7 +177,7 @@ situ_tensor *situ__comm_result(const situ_comm_request *r, int64_t at, situ_shap
 bool situ__comm_write(const situ_comm_request *r, int64_t at, situ_tensor *t) {
   const size_t size = situ_dtype_size(r->transfer.dtype), count = (size_t)situ_numel(t);
   if (!r->received) return true;
-  if (!r->target && !r->simulated)
+  if (!situ__comm_is_direct(r) && !r->simulated)
     return situ_copy_from_host(t, (char *)r->transfer.receive + (size_t)at * size, count * size) == SITU_OK;
   situ_scope s;
   situ_scope_begin_no_grad(&s);

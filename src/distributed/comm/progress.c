@@ -20,10 +20,15 @@ enum { PEERS_A_PASS = 8 };
 /* Seconds beyond the deadline in which the others say who is late, if this rank waits for one that waits itself. */
 #define HEARSAY_TIME 0.5
 
+/* Seconds after which a rank sleeps: more than a sleep takes, else ranks that meet often would each sleep through the
+   other one's wait; and while an engine is at work, which may copy only while it is asked. */
+#define MEETING_TIME 5e-4
+#define MOVING_TIME 5e-3
+
 /* Short waits are frequent, and ranks may share a core: poll, then yield, then sleep 50 us at a time. */
-static void pause_polling(int turn) {
+static void pause_polling(unsigned turn, bool sleeps) {
   if (turn < 16) return;
-  if (turn < 200) (void)sched_yield();
+  if (!sleeps) (void)sched_yield();
   else (void)nanosleep(&(struct timespec){ .tv_nsec = 50000 }, NULL);
 }
 
@@ -34,8 +39,8 @@ situ_status situ__comm_failure(const char *op, const situ_comm *c) { return situ
 /* Memory that the engine may still touch is never freed. */
 static void abandon_values(situ_comm_request *r) {
   if (!r->values || r->way->engine->abandon(r->way->state, r->values)) return;
+  if (situ__comm_has_tensors(r)) situ__comm_leave_tensors(r);
   r->transfer.send = r->transfer.receive = NULL;
-  r->source = r->target = NULL;
 }
 
 /* Ends a call whose values may still be on their way. */
@@ -73,7 +78,7 @@ static void tell_peers(situ_comm *c, int64_t ended) {
     }
     const double until = situ__seconds() + FAREWELL_TIME;
     bool left = true;
-    for (int turn = 0; left && situ__seconds() < until; turn++) {
+    for (unsigned turn = 0; left && situ__seconds() < until; turn++) {
       left = false;
       for (int i = 0; i < c->size; i++) {
         bool done = false;
@@ -81,7 +86,7 @@ static void tell_peers(situ_comm *c, int64_t ended) {
           sending[i] = NULL;
         left |= sending[i] != NULL;
       }
-      if (left) pause_polling(turn);
+      if (left) pause_polling(turn, turn >= 200);
     }
     for (int i = 0; i < c->size; i++)
       if (sending[i]) freed &= c->host.engine->abandon(c->host.state, sending[i]);
@@ -181,7 +186,7 @@ static void listen_for_answers(situ_comm *c) {
   for (int i = 0; i < c->size; i++) c->peers[i].silent = i != c->rank && !c->peers[i].heard;
   const double until = situ__seconds() + ANSWER_TIME;
   bool left = true;
-  for (int turn = 0; left && situ__seconds() < until; turn++) {
+  for (unsigned turn = 0; left && situ__seconds() < until; turn++) {
     left = false;
     for (int i = 0; i < c->size; i++) {
       situ__peer *p = &c->peers[i];
@@ -196,7 +201,7 @@ static void listen_for_answers(situ_comm *c) {
       }
       left |= p->silent && p->incoming;
     }
-    if (left) pause_polling(turn);
+    if (left) pause_polling(turn, turn >= 200);
   }
 }
 
@@ -271,6 +276,7 @@ static void fail_without_memory(situ_comm *c) {
 static void receive_from(situ_comm *c, int peer) {
   situ__peer *p = &c->peers[peer];
   bool done = true;
+  p->heard_at = c->pass;
   while (p->incoming && done && !c->failed) {
     p->report.rank = -1;
     if (c->host.engine->test(c->host.state, p->incoming, &done, &p->report) != SITU_OK) {
@@ -279,6 +285,7 @@ static void receive_from(situ_comm *c, int peer) {
     } else if (done) {
       situ__comm_header *h = &p->next->header;
       p->incoming = NULL;
+      if (!h->status) *h->text = 0; /* nothing has arrived there */
       h->text[sizeof h->text - 1] = h->name[SITU__COMM_NAME - 1] = 0;
       if (h->magic == SITU__COMM_MAGIC && h->status) hear_failure(c, peer, h);
       else if (!keep_header(c, p)) fail_without_memory(c);
@@ -341,7 +348,7 @@ static void send_header(situ_comm *c, situ_comm_request *r) {
   r->header[k].direct = situ__comm_is_direct(r) && !r->mixed;
   const situ_comm_transfer t = { .op = SITU_COMM_SEND,
                                  .dtype = SITU_U8,
-                                 .count = sizeof *r->header,
+                                 .count = offsetof(situ__comm_header, text), /* it has no words */
                                  .send = &r->header[k],
                                  .peer = target_of(c, r, k),
                                  .tag = HEADER_TAG };
@@ -376,7 +383,7 @@ static situ__letter *next_letter(situ_comm *c, situ_comm_request *r, int from) {
   const bool pair = situ__comm_is_pair(r->transfer.op);
   situ__peer *p = &c->peers[from];
   if (p->claimed[pair] == c->pass) return NULL;
-  if (!p->inbox[pair].first) receive_from(c, from);
+  if (!p->inbox[pair].first && p->heard_at != c->pass) receive_from(c, from);
   if (c->failed) return NULL;
   if (p->inbox[pair].first) return take_letter(c, p, pair);
   if (p->lost) fail_by_engine(c, SITU_E_COMM, &p->report, r, from);
@@ -426,6 +433,10 @@ static situ_comm_transfer next_piece(const situ_comm_request *r) {
 
 static void begin_values(situ_comm *c, situ_comm_request *r) {
   situ_comm_report report = { .rank = -1 };
+  if (r->transfer.op == SITU_COMM_BARRIER) { /* its headers say that all have come */
+    r->stage = SITU__COMM_VALUES;
+    return;
+  }
   if (r->mixed && !situ__comm_leave_device(r)) {
     situ__comm_fail(c, SITU_E_COMM, c->rank, "rank %d gave up: %.159s", c->rank, situ_error_message());
     return;
@@ -483,7 +494,6 @@ static void progress_call(situ_comm *c, situ_comm_request *r, bool *collectives_
 
 static void progress_calls(situ_comm *c) {
   bool collectives_wait = false;
-  c->pass++;
   for (situ_comm_request *r = c->first; r && !c->failed; r = r->later) {
     if (c->words && r->header->number > c->owed) break;
     progress_call(c, r, &collectives_wait);
@@ -493,6 +503,7 @@ static void progress_calls(situ_comm *c) {
 
 void situ__comm_progress(situ_comm *c) {
   if (c->rehearses) return;
+  c->pass++;
   if (!c->failed) receive_headers(c, PEERS_A_PASS);
   if (!c->words || owes_a_call(c)) progress_calls(c);
   if (!c->failed && c->words && !owes_a_call(c)) follow_words(c);
@@ -522,17 +533,27 @@ static void time_out(situ_comm *c, const situ_comm_request *r) {
   name_silent_ranks(c);
 }
 
-static void await_stage(situ_comm *c, const situ_comm_request *r, situ__comm_stage stage) {
-  const double until = situ__seconds() + c->deadline;
-  for (int turn = 0; r->stage < stage; turn++) {
+/* To read the clock takes as long as to ask an engine: short waits do without. */
+enum { CLOCK_TURNS = 8 };
+
+static void await_stage(situ_comm *c, situ_comm_request *r, situ__comm_stage stage) {
+  bool sleeps = false;
+  double until = 0, late = 0; /* of the first time that the clock was read */
+  for (unsigned turn = 0; r->stage < stage; turn++) {
     /* Asked before: a rank that was stopped finds what has arrived meanwhile. */
-    const double late = situ__seconds() - until;
+    if (turn % CLOCK_TURNS == CLOCK_TURNS - 1) {
+      const double now = situ__seconds();
+      if (until == 0) until = now + c->deadline;
+      late = now - until;
+      const bool moves = c->first && c->first->stage == SITU__COMM_VALUES;
+      sleeps = late + c->deadline > (moves ? MOVING_TIME : MEETING_TIME);
+    }
     if (late > 0 && !c->failed) receive_headers(c, c->size);
     situ__comm_progress(c);
     if (r->stage >= stage) break;
     if (late > 0 && c->words) follow_words(c);
     else if (late > (r->stage == SITU__COMM_HEADERS && r->round ? HEARSAY_TIME : 0)) time_out(c, r);
-    else pause_polling(turn);
+    else pause_polling(turn, sleeps);
   }
 }
 
