@@ -51,6 +51,9 @@ void cli_print_inputs_json(const situ_nn_module *program);
 /* Zeros for a program's inputs, as a dict by name: free sizes are the smallest, or those of --shape. NULL after
    printing an error; *usage is set if an option is wrong. The caller frees the tree. */
 situ_tree *cli_make_inputs(const situ_nn_module *program, const cli_options *options, situ_device device, bool *usage);
+/* situ_export of a program at these inputs, a dict, with the program's free sizes free as far as that can be; says on
+   stderr which are fixed, and why. NULL after recording an error. */
+situ_nn_module *cli_trace(situ_nn_module *program, const situ_tree *inputs);
 /* The index of the input that "NAME=VALUE" names, and VALUE; a word without a name is for the place `next`. Returns -1
    after printing an error that lists the right names. */
 int64_t cli_find_input(const situ_nn_module *program, const char *word, int64_t next, const char *option,

@@ -63,29 +63,16 @@ static int write_npy(const cli_options *options, const content *from) {
   return situ_npy_save(options->target, situ_tree_tensor_at(from->tensors, 0), NULL) == SITU_OK ? CLI_OK : cli_failed();
 }
 
-/* Says on stderr which sizes a traced program has from now on. */
-static void tell_sizes(const situ_nn_module *program) {
-  situ_export_input in;
-  for (int64_t i = 0; situ_export_input_at(program, i, &in); i++)
-    for (int d = 0; d < in.ndim; d++)
-      if (in.size[d].size < 0) {
-        fprintf(stderr, "situ: note: free sizes of the inputs are fixed in the new file (see --shape)\n");
-        return;
-      }
-}
-
-/* Writes a program that is traced at the sizes of --shape, or the smallest. */
+/* Writes a program that is traced at sizes around those of --shape, or the smallest. */
 static int write_pt2(const cli_options *options, const content *from) {
   bool usage = false;
   situ_tree *inputs = cli_make_inputs(from->program, options, (situ_device){ .kind = SITU_CPU }, &usage);
   if (!inputs) return usage ? CLI_USAGE : CLI_FAILED;
-  situ_nn_module *traced = situ_export(situ_nn_eval(from->program), inputs);
+  situ_nn_module *traced = cli_trace(situ_nn_eval(from->program), inputs);
   situ_tree_free(inputs);
   const bool saved = traced && situ_export_save(traced, options->target) == SITU_OK;
   situ_nn_free(traced);
-  if (!saved) return cli_failed_with_list();
-  tell_sizes(from->program);
-  return CLI_OK;
+  return saved ? CLI_OK : cli_failed_with_list();
 }
 
 /* In eval mode; free sizes stay free. */

@@ -59,7 +59,7 @@ static const struct command {
     "       --json                   print JSON\n" },
   { "convert", NULL, NULL, cli_convert, CONVERT,
     "  situ convert FROM TO          write another format, by the names' endings\n"
-    "       --shape NAME=8,128       as for plan, where the target fixes the sizes of inputs\n"
+    "       --shape NAME=8,128       as for plan, for a .pt2: free sizes are tried around these\n"
     "       --json                   print JSON\n" },
   { "doctor", NULL, NULL, cli_doctor, DOCTOR,
     "  situ doctor PROGRAM [ARGS]    run a program that uses situ, and report its copies, its wrong calls, parts that\n"

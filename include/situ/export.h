@@ -45,6 +45,25 @@ SITU_API situ_nn_module *situ_export_load(const char *path, const situ_load_opti
     the result; NULL on error. */
 SITU_API SITU_CHECKED situ_nn_module *situ_export(situ_nn_module *m, const situ_tree *inputs);
 
+/** A dimension of an input that may have other sizes (torch.export.Dim). */
+typedef struct situ_export_dim {
+  const char *input;   /**< its path in the tree of inputs, "ids" or "0"; NULL: the first */
+  int dim;             /**< below 0: from the end */
+  const char *name;    /**< dimensions of one name have one size; NULL: it has its own */
+  int64_t least, most; /**< 0: 1, and unbounded */
+} situ_export_dim;
+
+/** situ_export with dynamic_shapes: the program takes inputs whose dimensions `dims` have any size of their range.
+    Sizes are plain numbers in C, so the module is called 13 times, at sizes around those of `inputs`, from 2 on,
+    and the programs are compared: a number that differs becomes an expression of the sizes (sums, products and floor
+    quotients, which must fit all runs), and a tensor that forward makes becomes the call that makes it.
+
+    SITU_E_UNSUPPORTED, with a list, for what no expression gives, as for a forward that makes other calls at other
+    sizes. A choice that forward makes at none of the sizes that are tried is not seen: bound the range where it has
+    one. The other errors are those of situ_export, with the sizes at which forward failed. */
+SITU_API SITU_CHECKED situ_nn_module *situ_export_dynamic(situ_nn_module *m, const situ_tree *inputs,
+                                                          const situ_export_dim *dims, int64_t count);
+
 /** torch.export.save: writes a program that situ_export made to a .pt2 archive, as of PyTorch 2.15, which
     torch.export.load reads. The file is replaced as a whole. SITU_E_STATE for any other module. */
 SITU_API SITU_CHECKED situ_status situ_export_save(situ_nn_module *program, const char *path);

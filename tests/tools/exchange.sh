@@ -1,5 +1,5 @@
 #!/bin/sh
-# PyTorch and onnxruntime load what tests/program/export and onnx/written write, and compute the same.
+# PyTorch and onnxruntime load what tests/program/export, export_dynamic and onnx/written write, and compute the same.
 # SPDX-License-Identifier: MIT
 # usage: exchange.sh SOURCE_DIRECTORY DIRECTORY_OF_TEST_PROGRAMS
 # SITU_TEST_PYTHON: a Python that has torch 2.15, onnx, onnxruntime and safetensors; by default build/torch/bin/python,
@@ -20,6 +20,8 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 mkdir "$work/own" "$work/torch"
 SITU_EXPORT_DIR=$work/own "$2/test_program_export"
+SITU_EXPORT_DIR=$work/own "$2/test_program_export_dynamic"
+rm "$work/own/range.pt2" # without values
 "$python" "$1/tools/exchange/check_export.py" "$work/own"
 "$python" "$1/tools/exchange/check_onnx.py" "$work/own"
 SITU_EXPORT_DIR=$work/torch SITU_TEST_ROOT=$1/tests "$2/test_program_onnx_written"

@@ -2,6 +2,7 @@
 """Runs .pt2 files that situ_export_save wrote in PyTorch, and compares the results.
 
     SITU_EXPORT_DIR=DIR test_program_export    # leaves DIR/NAME.pt2 and DIR/NAME.safetensors
+    SITU_EXPORT_DIR=DIR test_program_export_dynamic    # ... and DIR/NAME.0.safetensors and others, at other sizes
     python3 check_export.py DIR
 
 Needs torch 2.15, numpy and safetensors from PyPI. Prints a line for each file; its status is 1 if one differs.
@@ -30,16 +31,23 @@ def difference(got, want):
     return float((got - want).abs().max() / scale)
 
 
+def values_of(path):
+    return glob.glob(path[:-4] + ".safetensors") + glob.glob(path[:-4] + ".[0-9].safetensors")
+
+
+def run(module, values):
+    inputs = [values[name] for name in sorted(values) if name.startswith("in")]
+    with torch.no_grad():
+        return difference(first_of(module(*inputs)), values["out"])
+
+
 def main(directory):
     bad = 0
     paths = sorted(glob.glob(os.path.join(directory, "*.pt2")))
     for path in paths:
-        values = load_file(path[:-4] + ".safetensors")
-        inputs = [values[name] for name in sorted(values) if name.startswith("in")]
         try:
             module = torch.export.load(path).module()
-            with torch.no_grad():
-                worst = difference(first_of(module(*inputs)), values["out"])
+            worst = max(run(module, load_file(values)) for values in values_of(path))
             bad += worst > 1e-5
             print(f"{os.path.basename(path):28} {worst:.1e}")
         except Exception as error:  # each kind is a finding: say which, and go on

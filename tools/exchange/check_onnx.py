@@ -2,6 +2,7 @@
 """Checks ONNX models that situ_onnx_export wrote, and compares what onnxruntime computes with situ's results.
 
     SITU_EXPORT_DIR=DIR test_program_export    # leaves DIR/NAME.onnx and DIR/NAME.safetensors
+    SITU_EXPORT_DIR=DIR test_program_export_dynamic    # ... and DIR/NAME.0.safetensors and others, at other sizes
     python3 check_onnx.py DIR
     SITU_EXPORT_DIR=DIR test_program_onnx_written    # models of the programs that PyTorch exported
     python3 check_onnx.py DIR tests/program/data     # two batch sizes of each, beside PyTorch's results
@@ -61,7 +62,9 @@ def main(directory, beside=None):
     for path in paths:
         name = os.path.basename(path)[:-5]
         try:
-            worst = run(path, load_file(os.path.join(beside or directory, name + ".safetensors")))
+            stem = os.path.join(beside or directory, name)
+            values = glob.glob(stem + ".safetensors") + glob.glob(stem + ".[0-9].safetensors")
+            worst = max(run(path, load_file(one)) for one in values)
             bad += not worst <= 1e-5
             print(f"{os.path.basename(path):28} {worst:.1e}")
         except Exception as error:  # each kind is a finding: say which, and go on

@@ -194,7 +194,7 @@ static situ_tensor *run_normal_of_size(situ__op_call *c) {
   return situ_add_scalar(situ_mul_scalar(y, situ__arg_number(c, 1)), situ__arg_number(c, 0));
 }
 
-#define WHERE "d? dtype, _ layout, _ device, _ pin_memory"
+#define WHERE "*d? dtype, _ layout, _ device, _ pin_memory"
 #define LIKE "t self, d? dtype, _ layout, _ device, _ pin_memory, _ memory_format"
 #define NEW "t self, d? dtype, I size, _ layout, _ device, _ pin_memory"
 #define LOGSPACE "h start, h end, i steps, d? dtype, n base=10, _ layout, _ device, _ pin_memory"
@@ -213,7 +213,7 @@ static const situ__op_row rows[] = {
   { "empty_permuted.default", "I size, " WHERE ", _ physical_layout", .run = run_zeros },
   { "rand.default", "I size, " WHERE, .run = run_rand },
   { "randn.default", "I size, " WHERE, .run = run_randn },
-  { "full.default", "I size, d? dtype, n fill_value, _ layout, _ device, _ pin_memory", .run = run_full },
+  { "full.default", "I size, *d? dtype, n fill_value, _ layout, _ device, _ pin_memory", .run = run_full },
   { "scalar_tensor.default", "n s, " WHERE, .run = run_scalar_tensor },
   { "zeros_like.default", LIKE, .run = run_zeros_like },
   { "ones_like.default", LIKE, .run = run_ones_like },

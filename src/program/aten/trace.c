@@ -1,6 +1,7 @@
 /* situ_export: runs a module without values, and writes down its calls.
    SPDX-License-Identifier: MIT */
 #include "trace.h"
+#include "trace_sizes.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -302,8 +303,7 @@ static situ_status count_leaf(const char *path, situ_tensor *tensor, void *paylo
   return SITU_OK;
 }
 
-static bool take_all(situ__trace *t) {
-  const situ_tree *inputs = t->inputs;
+static bool take_all(situ__trace *t, const situ_tree *inputs) {
   situ__program *p = t->program;
   int32_t parts = 0, leaves = 0;
   if (situ_nn_walk(t->module, SITU_NN_VISIT_TENSORS, count_part, &parts) != SITU_OK ||
@@ -343,16 +343,16 @@ static bool take_results(situ__trace *t, const situ_tree *tree, const char *key)
 
 /* ---- the run ---- */
 
-/* Returns false after noting why. */
-static bool run_dry(situ__trace *t) {
-  situ_scope scope;
+static bool begin_dry(situ__trace *t) {
   t->base =
       (situ_export_trace){ .dry = { .called = on_call, .launched = on_launch, .loaded = on_load, .found = on_error },
                            .add_call = situ__trace_call };
-  if (situ_export_trace_begin(&t->base) != SITU_OK) return false;
-  situ_scope_begin_no_grad(&scope);
+  return situ_export_trace_begin(&t->base) == SITU_OK;
+}
+
+static bool run_forward(situ__trace *t, const situ_tree *inputs) {
   situ__trace_flow_begin(t, t->loops);
-  situ_tree *out = situ_nn_call(t->module, t->inputs);
+  situ_tree *out = situ_nn_call(t->module, inputs);
   situ__flow_tracing = NULL;
   situ_dry_tell(&t->base.dry);
   bool good = out && !t->problem.data;
@@ -362,14 +362,30 @@ static bool run_dry(situ__trace *t) {
   t->pending = -1; /* of a call that failed */
   good = t->program->out && take_results(t, out, NULL);
   situ_tree_free(out);
+  return good;
+}
+
+/* Returns false after noting why. */
+static bool run_dry(situ__trace *t) {
+  situ_scope scope;
+  if (!begin_dry(t)) return false;
+  situ_scope_begin_no_grad(&scope);
+  situ_tree *made = t->sizes ? situ__trace_sized_inputs(t->sizes, t->inputs) : NULL;
+  const situ_tree *inputs = t->sizes ? made : t->inputs;
+  t->taken = inputs && take_all(t, inputs);
+  const bool good = t->taken && run_forward(t, inputs);
+  situ_tree_free(made);
   SITU_IGNORE(situ_scope_end(&scope));
   for (int32_t i = 0; i < t->traces; i++) situ_drop(&t->traced[i].tensor);
   SITU_IGNORE(situ_export_trace_end(&t->base));
   return good;
 }
 
-static bool explain(const situ__trace *t) {
-  if (t->problem.data) return situ__fail(t->status, t->op, "the module's forward fails: %s", t->problem.data), false;
+bool situ__trace_explain(const situ__trace *t) {
+  char where[256];
+  situ__trace_sizes_text(t->sizes, where, sizeof where);
+  if (t->problem.data)
+    return situ__fail(t->status, t->op, "the module's forward fails%s: %s", where, t->problem.data), false;
   if (t->lacks.count)
     return situ__fail(SITU_E_UNSUPPORTED, t->op, "%d calls cannot be written: %s%s", t->lacks.count,
                       t->lacks.targets.data ? t->lacks.targets.data : "", t->lacks.list.data ? t->lacks.list.data : ""),
@@ -379,8 +395,7 @@ static bool explain(const situ__trace *t) {
   return false;
 }
 
-/* The values of a constant, on the module's device. */
-static situ_tensor *constant_tensor(const situ__trace *t, const situ__constant *k) {
+situ_tensor *situ__trace_constant(const situ__trace *t, const situ__constant *k) {
   const situ_view_desc *v = situ_desc(k->tensor);
   if (!k->filled) return situ_clone(k->tensor);
   situ_device home = situ_nn_home(t->module);
@@ -407,7 +422,7 @@ static bool add_constants(situ__trace *t, situ_nn_module *m) {
   for (int32_t i = 0; i < t->constants; i++) {
     char name[32];
     (void)snprintf(name, sizeof name, "lifted_tensor_%d", i);
-    situ_tensor *values = constant_tensor(t, &t->constant[i]);
+    situ_tensor *values = situ__trace_constant(t, &t->constant[i]);
     const char *path = situ__arena_text(&p->arena, name, strlen(name));
     if (!values || !path || !situ_nn_add_tensor(m, name, NULL, values, SITU_NN_TRANSIENT)) return false;
     part[p->parts++] = (situ__program_part){ .path = path, .value = t->constant[i].value };
@@ -448,7 +463,7 @@ static situ_nn_module *build(situ__trace *t) {
   return situ_nn_done(m);
 }
 
-static void release(situ__trace *t) {
+void situ__trace_free(situ__trace *t) {
   for (int32_t i = 0; i < t->traces; i++) situ_drop(&t->traced[i].tensor);
   for (int32_t i = 0; i < t->constants; i++) situ_drop(&t->constant[i].tensor);
   situ__free(t->traced);
@@ -472,29 +487,52 @@ static situ_status refuse_lazy(const situ_nn_visit *at, void *payload) {
 
 static void trace_module(void *payload) {
   situ__trace *t = payload;
-  t->taken = take_all(t);
-  t->whole = t->taken && run_dry(t) && !t->lacks.count;
+  t->whole = run_dry(t) && !t->lacks.count;
+}
+
+static bool trace_once(situ__trace *t) {
+  t->pending = -1;
+  return situ_nn_walk(t->module, SITU_NN_VISIT_MODULES, refuse_lazy, t) == SITU_OK &&
+         (t->program = situ__program_new("", 0)) && situ_nn_keep_fields(t->module, true, t->inputs, trace_module, t) &&
+         t->whole;
+}
+bool situ__trace_run(situ__trace *t) { return trace_once(t) || situ__trace_explain(t); }
+
+static situ_nn_module *export(situ__trace like) {
+  situ_nn_module *program = NULL;
+  situ__trace first = { .op = NULL };
+  like.loops = true;
+  for (bool again = true; again;) {
+    situ__trace t = like;
+    const bool traced = trace_once(&t);
+    again = traced ? t.writes && !t.copies : t.looped && t.loops;
+    if (traced && !again && (!t.sizes || situ__trace_all_sizes(&t))) program = build(&t);
+    if (!traced && !again) (void)situ__trace_explain(first.op ? &first : &t);
+    if (again && !traced) first = t; /* a loop that has no form is as many calls as it makes, if it is known */
+    else situ__trace_free(&t);
+    like.copies |= traced;
+    like.loops &= traced;
+  }
+  if (first.op) situ__trace_free(&first);
+  return program;
 }
 
 situ_nn_module *situ_export(situ_nn_module *m, const situ_tree *inputs) {
-  const char *op = "export";
+  static const char op[] = "export";
   if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__valid(op, "inputs", inputs, SITU__A_TREE)) return NULL;
-  situ_nn_module *program = NULL;
-  situ__trace t = { .loops = true }, first = { .op = NULL };
-  for (bool again = true; again;) {
-    t = (situ__trace){ .op = op, .module = m, .inputs = inputs, .pending = -1, .copies = t.copies, .loops = t.loops };
-    again = false;
-    if (situ_nn_walk(m, SITU_NN_VISIT_MODULES, refuse_lazy, &t) == SITU_OK && (t.program = situ__program_new("", 0)) &&
-        situ_nn_keep_fields(m, true, inputs, trace_module, &t)) {
-      again = t.whole ? t.writes && !t.copies : t.looped && t.loops;
-      if (t.whole && !again) program = build(&t);
-      else if (t.taken && !again) (void)explain(first.op ? &first : &t);
-    }
-    if (again && !t.whole) first = t; /* a loop that has no form is as many calls as it makes, if it is known */
-    else release(&t);
-    t.copies |= t.whole;
-    t.loops &= t.whole;
-  }
-  if (first.op) release(&first);
+  return export((situ__trace){ .op = op, .module = m, .inputs = inputs });
+}
+
+situ_nn_module *situ_export_dynamic(situ_nn_module *m, const situ_tree *inputs, const situ_export_dim *dims,
+                                    int64_t count) {
+  static const char op[] = "export_dynamic";
+  if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__valid(op, "inputs", inputs, SITU__A_TREE) ||
+      (count > 0 && !situ__given(op, "dims", dims)))
+    return NULL;
+  situ__trace_sizes sizes;
+  const bool good = situ__trace_sizes_begin(&sizes, op, inputs, dims, count);
+  situ_nn_module *program =
+      good ? export((situ__trace){ .op = op, .module = m, .inputs = inputs, .sizes = &sizes }) : NULL;
+  situ__trace_sizes_end(&sizes);
   return program;
 }

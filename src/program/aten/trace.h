@@ -55,9 +55,10 @@ typedef struct situ__trace {
   const char *op;
   situ_nn_module *module;
   const situ_tree *inputs;
-  bool taken, whole; /* parts and inputs are in the program; all calls too */
-  bool copies;       /* each run begins with copies of filled constants, */
-  bool writes;       /* as a call writes to one, or the caller may */
+  struct situ__trace_sizes *sizes; /* of the inputs in this run; NULL: their own (trace_sizes.h) */
+  bool taken, whole;               /* parts and inputs are in the program; all calls too */
+  bool copies;                     /* each run begins with copies of filled constants, */
+  bool writes;                     /* as a call writes to one, or the caller may */
   situ__program *program;
   situ__map newest; /* serial of a storage: place in `traced`, plus 1 */
   situ__traced *traced;
@@ -89,6 +90,14 @@ bool situ__trace_is_visible(const situ__trace *t, int32_t guard);
 const char *situ__trace_module(situ__trace *t);
 /* Space for what the program says of the value. Returns false when memory runs out. */
 bool situ__trace_add_meta(situ__trace *t, int32_t value);
+
+/* Runs the module once, and writes its calls to t->program. Returns false after recording an error. */
+bool situ__trace_run(situ__trace *t);
+/* Records an error that says why the run has no program, unless there is one. Returns false. */
+bool situ__trace_explain(const situ__trace *t);
+void situ__trace_free(situ__trace *t);
+/* The values of a constant, on the module's device; NULL after recording an error. */
+situ_tensor *situ__trace_constant(const situ__trace *t, const situ__constant *k);
 
 /* The value that a tensor has in the program; constants are added. -1 after noting that it is not known. */
 int32_t situ__trace_value(situ__trace *t, situ_tensor *tensor);

@@ -195,10 +195,13 @@ typedef struct situ__program_out {
 /* What a value was when the program was traced, for writing. */
 typedef struct situ__value_meta {
   situ_dtype dtype;
-  situ_shape size, stride;
-  int32_t guard; /* of the node that computes it */
+  situ_shape size, stride; /* those of the example */
+  int32_t guard;           /* of the node that computes it */
   bool requires_grad;
   bool shares; /* the memory of an earlier value */
+  /* SymPy's texts of each size, then of each stride, NULL for one that is a number; of an int: one of its value, which
+     is size.dim[0]. NULL: all are numbers. */
+  const char **text;
 } situ__value_meta;
 
 enum { SITU__PROGRAM_PART_FIELD = 1000 };    /* the field of a part's number, which ONNX's tensors lack */

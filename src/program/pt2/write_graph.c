@@ -20,19 +20,27 @@ static int torch_dtype(situ_dtype dtype) {
   return number[dtype];
 }
 
-static void write_sizes(situ__text *json, const char *key, const situ_shape *sizes) {
+/* text: of an expression; NULL: the size is a number. */
+static void write_size(situ__text *json, int64_t size, const char *text) {
+  if (text) situ__text_add(json, "{\"as_expr\": {\"expr_str\": \"%s\", \"hint\": ", text);
+  situ__text_add(json, "{\"as_int\": %" PRId64 "}%s", size, text ? "}}" : "");
+}
+
+static void write_sizes(situ__text *json, const char *key, const situ_shape *sizes, const char *const *text) {
   situ__text_add(json, "\"%s\": [", key);
-  for (int d = 0; d < sizes->ndim; d++)
-    situ__text_add(json, "%s{\"as_int\": %" PRId64 "}", d ? ", " : "", sizes->dim[d]);
+  for (int d = 0; d < sizes->ndim; d++) {
+    situ__text_add(json, d ? ", " : "");
+    write_size(json, sizes->dim[d], text ? text[d] : NULL);
+  }
   situ__text_add(json, "]");
 }
 
 void situ__pt2_write_meta(situ__text *json, const situ__value_meta *meta) {
   situ__text_add(json, "{\"dtype\": %d, ", torch_dtype(meta->dtype));
-  write_sizes(json, "sizes", &meta->size);
+  write_sizes(json, "sizes", &meta->size, meta->text);
   situ__text_add(json, ", \"requires_grad\": %s, \"device\": {\"type\": \"cpu\", \"index\": null}, ",
                  meta->requires_grad ? "true" : "false");
-  write_sizes(json, "strides", &meta->stride);
+  write_sizes(json, "strides", &meta->stride, meta->text ? meta->text + meta->size.ndim : NULL);
   situ__text_add(json, ", \"storage_offset\": {\"as_int\": 0}, \"layout\": 7}");
 }
 
@@ -50,18 +58,32 @@ static void write_real(situ__text *json, double value) {
 
 static const char *name_of(const situ__pt2_writer *w, const situ__arg *a) { return w->name[a->integer]; }
 
+/* Whether the argument is an int of the program, which has a name. */
+static bool is_named_int(const situ__arg *a) { return a->kind == SITU__ARG_VALUE && a->of == SITU__VALUE_INT; }
+
+static void write_int(situ__pt2_writer *w, const situ__arg *a) {
+  if (is_named_int(a)) situ__text_add(&w->json, "{\"as_name\": \"%s\"}", name_of(w, a));
+  else situ__text_add(&w->json, "{\"as_int\": %" PRId64 "}", a->integer);
+}
+
 static void write_list(situ__pt2_writer *w, const situ__arg *a, char type) {
   situ__text *json = &w->json;
-  bool gaps = false;
-  for (int32_t i = 0; i < a->count; i++) gaps |= a->list[i].kind == SITU__ARG_NONE;
+  bool gaps = false, symbolic = false;
+  for (int32_t i = 0; i < a->count; i++) {
+    gaps |= a->list[i].kind == SITU__ARG_NONE;
+    symbolic |= is_named_int(&a->list[i]);
+  }
   situ__text_add(json, "{\"%s\": [",
-                 type != 'T' ? (type == 'F' ? "as_floats" : "as_ints")
-                 : gaps      ? "as_optional_tensors"
-                             : "as_tensors");
+                 symbolic      ? "as_sym_ints"
+                 : type == 'F' ? "as_floats"
+                 : type != 'T' ? "as_ints"
+                 : gaps        ? "as_optional_tensors"
+                               : "as_tensors");
   for (int32_t i = 0; i < a->count; i++) {
     const situ__arg *e = &a->list[i];
     situ__text_add(json, i ? ", " : "");
-    if (type == 'F') write_real(json, e->kind == SITU__ARG_INT ? (double)e->integer : e->real);
+    if (symbolic) write_int(w, e);
+    else if (type == 'F') write_real(json, e->kind == SITU__ARG_INT ? (double)e->integer : e->real);
     else if (type != 'T') situ__text_add(json, "%" PRId64, e->integer);
     else if (e->kind == SITU__ARG_NONE) situ__text_add(json, "{\"as_none\": true}");
     else situ__text_add(json, gaps ? "{\"as_tensor\": {\"name\": \"%s\"}}" : "{\"name\": \"%s\"}", name_of(w, e));
@@ -72,7 +94,11 @@ static void write_list(situ__pt2_writer *w, const situ__arg *a, char type) {
 static void write_arg(situ__pt2_writer *w, const situ__arg *a, char type) {
   situ__text *json = &w->json;
   switch (a->kind) {
-  case SITU__ARG_VALUE: situ__text_add(json, "{\"as_tensor\": {\"name\": \"%s\"}}", name_of(w, a)); break;
+  case SITU__ARG_VALUE:
+    situ__text_add(json,
+                   is_named_int(a) ? "{\"as_sym_int\": {\"as_name\": \"%s\"}}" : "{\"as_tensor\": {\"name\": \"%s\"}}",
+                   name_of(w, a));
+    break;
   case SITU__ARG_INT:
     if (type == 'b') situ__text_add(json, "{\"as_bool\": %s}", a->integer ? "true" : "false");
     else situ__text_add(json, "{\"as_int\": %" PRId64 "}", a->integer);
@@ -114,7 +140,10 @@ static void write_args(situ__pt2_writer *w, const situ__program_node *n) {
 static void write_outputs(situ__pt2_writer *w, const situ__program_node *n) {
   for (int32_t i = 0; i < n->outs; i++) {
     const char *name = n->out[i] >= 0 ? w->name[n->out[i]] : "";
-    situ__text_add(&w->json, "%s{\"as_tensor\": {\"name\": \"%s\"}}", i ? ", " : "", name);
+    const bool number = n->out[i] >= 0 && w->program->kind[n->out[i]] == SITU__VALUE_INT;
+    situ__text_add(&w->json,
+                   number ? "%s{\"as_sym_int\": {\"as_name\": \"%s\"}}" : "%s{\"as_tensor\": {\"name\": \"%s\"}}",
+                   i ? ", " : "", name);
   }
 }
 
@@ -134,7 +163,8 @@ static void write_stack(situ__pt2_writer *w, const char *path) {
 static void write_node(situ__pt2_writer *w, const situ__program_node *n) {
   const char *target = n->row->target;
   const char *name = n->outs > 1 ? situ__pt2_new_name(w, target, strcspn(target, ".")) : w->name[n->out[0]];
-  situ__text_add(&w->json, "{\"target\": \"torch.ops.aten.%s\", \"inputs\": [", target);
+  const char *library = strncmp(target, "_operator.", strlen("_operator.")) == 0 ? "" : "torch.ops.aten.";
+  situ__text_add(&w->json, "{\"target\": \"%s%s\", \"inputs\": [", library, target);
   write_args(w, n);
   situ__text_add(&w->json, "], \"outputs\": [");
   write_outputs(w, n);
@@ -163,14 +193,27 @@ bool situ__pt2_write_nodes(situ__pt2_writer *w, int32_t first, int32_t end) {
 
 void situ__pt2_write_values(situ__pt2_writer *w, const int32_t *value, const char *const *name, int32_t values,
                             bool single) {
+  const situ__program *p = w->program;
+  bool any = false;
   situ__text_add(&w->json, "], \"tensor_values\": {");
   for (int32_t i = 0; i < values; i++) {
-    situ__text_add(&w->json, "%s\n\"%s\": ", i ? "," : "", name[i]);
-    situ__pt2_write_meta(&w->json, &w->program->meta[value[i]]);
+    if (p->kind[value[i]] != SITU__VALUE_TENSOR) continue;
+    situ__text_add(&w->json, "%s\n\"%s\": ", any ? "," : "", name[i]);
+    situ__pt2_write_meta(&w->json, &p->meta[value[i]]);
+    any = true;
+  }
+  any = false;
+  situ__text_add(&w->json, "}, \"sym_int_values\": {");
+  for (int32_t i = 0; i < values; i++) {
+    const situ__value_meta *meta = &p->meta[value[i]];
+    if (p->kind[value[i]] != SITU__VALUE_INT) continue;
+    situ__text_add(&w->json, "%s\n\"%s\": ", any ? "," : "", name[i]);
+    write_size(&w->json, meta->size.dim[0], meta->text ? meta->text[0] : NULL);
+    any = true;
   }
   situ__text_add(&w->json,
-                 "}, \"sym_int_values\": {}, \"sym_bool_values\": {}, \"is_single_tensor_return\": %s, "
-                 "\"custom_obj_values\": {}, \"sym_float_values\": {}}",
+                 "}, \"sym_bool_values\": {}, \"is_single_tensor_return\": %s, \"custom_obj_values\": {}, "
+                 "\"sym_float_values\": {}}",
                  single ? "true" : "false");
 }
 
@@ -197,7 +240,7 @@ static void write_outer_values(situ__pt2_writer *w) {
     for (int32_t k = 0; k < p->node[i].outs && p->node[i].guard && p->node[i].loop >= 0; k++)
       if (p->node[i].out[k] >= 0) w->seen[p->node[i].out[k]] = INNER;
   for (int32_t v = 0; v < p->values; v++)
-    if (p->kind[v] == SITU__VALUE_TENSOR && w->seen[v] != INNER) {
+    if ((p->kind[v] == SITU__VALUE_TENSOR || p->kind[v] == SITU__VALUE_INT) && w->seen[v] != INNER) {
       name[values] = w->name[v];
       value[values++] = v;
     }
@@ -320,6 +363,15 @@ static bool write_calls(situ__pt2_writer *w) {
   return status == SITU_OK;
 }
 
+static void write_ranges(situ__text *json, const situ__program *p) {
+  for (int32_t i = 0; i < p->symbols; i++) {
+    const situ__program_symbol *s = &p->symbol[i];
+    situ__text_add(json, "%s\"%s\": {\"min_val\": %" PRId64 ", \"max_val\": ", i ? ", " : "", s->name, s->least);
+    if (s->most == INT64_MAX) situ__text_add(json, "null}");
+    else situ__text_add(json, "%" PRId64 "}", s->most);
+  }
+}
+
 bool situ__pt2_write_model(situ__pt2_writer *w) {
   situ__text *json = &w->json;
   situ__text_add(json, "{\"graph_module\": {");
@@ -329,7 +381,9 @@ bool situ__pt2_write_model(situ__pt2_writer *w) {
   situ__text_add(json, ", ");
   if (!write_calls(w)) return false;
   situ__text_add(json, ", \"metadata\": {}, \"treespec_namedtuple_fields\": {}}, \"opset_version\": {\"aten\": 10}, "
-                       "\"range_constraints\": {}, \"schema_version\": {\"major\": 8, \"minor\": 20}, "
+                       "\"range_constraints\": {");
+  write_ranges(json, w->program);
+  situ__text_add(json, "}, \"schema_version\": {\"major\": 8, \"minor\": 20}, "
                        "\"verifiers\": [\"TRAINING\"], \"torch_version\": \"2.15.0\", \"guards_code\": []}");
   return !json->failed;
 }

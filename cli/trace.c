@@ -1,0 +1,103 @@
+/* Traces a program with the free sizes that its file leaves free, as far as a program can have them.
+   SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+enum { NAME = 96 };
+
+typedef struct free_sizes {
+  situ_export_dim *dim;
+  char (*name)[NAME]; /* of each */
+  bool *kept;         /* it is free in the new file, too */
+  int64_t count;
+} free_sizes;
+
+static int64_t count_sizes(const situ_nn_module *program) {
+  situ_export_input in;
+  int64_t count = 0;
+  for (int64_t i = 0; situ_export_input_at(program, i, &in); i++)
+    for (int d = 0; d < in.ndim; d++) count += in.size[d].size < 0;
+  return count;
+}
+
+/* A size without a name has one of its own, INPUT_DIM. */
+static void list_sizes(const situ_nn_module *program, free_sizes *f) {
+  situ_export_input in;
+  for (int64_t i = 0; situ_export_input_at(program, i, &in); i++)
+    for (int d = 0; d < in.ndim; d++) {
+      const situ_export_size *s = &in.size[d];
+      if (s->size >= 0) continue;
+      char *name = f->name[f->count];
+      if (*s->symbol) snprintf(name, NAME, "%s", s->symbol);
+      else snprintf(name, NAME, "%.*s_%d", NAME - 16, in.name, d);
+      f->dim[f->count++] = (situ_export_dim){
+        .input = in.name, .dim = d, .name = name, .least = s->least, .most = s->most < INT64_MAX ? s->most : 0
+      };
+    }
+}
+
+static situ_nn_module *trace(situ_nn_module *program, const situ_tree *inputs, const free_sizes *f) {
+  situ_export_dim *dim = malloc(((size_t)f->count + 1) * sizeof *dim);
+  int64_t count = 0;
+  for (int64_t i = 0; dim && i < f->count; i++)
+    if (f->kept[i]) dim[count++] = f->dim[i];
+  situ_nn_module *traced = situ_export_dynamic(program, inputs, dim, count);
+  free(dim);
+  return traced;
+}
+
+static void keep(free_sizes *f, const char *name, bool kept) {
+  for (int64_t i = 0; i < f->count; i++)
+    if (strcmp(f->name[i], name) == 0) f->kept[i] = kept;
+}
+
+static void tell_fixed(const situ_tree *inputs, const situ_export_dim *d) {
+  char shown[CLI_SHOWN];
+  const situ_shape shape = situ_shape_of(situ_tree_get(inputs, d->input));
+  fprintf(stderr, "situ: note: %s is fixed at %" PRId64 " in the new file (see --shape): %s\n",
+          cli_shown(d->name, strlen(d->name), shown), shape.dim[d->dim], situ_error_message());
+}
+
+/* With the sizes that can be free together, name by name. */
+static situ_nn_module *trace_some(situ_nn_module *program, const situ_tree *inputs, free_sizes *f) {
+  situ_nn_module *last = NULL;
+  memset(f->kept, 0, (size_t)f->count);
+  for (int64_t i = 0; i < f->count; i++) {
+    bool first = true;
+    for (int64_t k = 0; k < i; k++) first = first && strcmp(f->name[k], f->name[i]) != 0;
+    if (!first) continue;
+    situ_error_clear();
+    keep(f, f->name[i], true);
+    situ_nn_module *traced = trace(program, inputs, f);
+    if (traced) {
+      situ_nn_free(last);
+      last = traced;
+    } else {
+      tell_fixed(inputs, &f->dim[i]);
+      keep(f, f->name[i], false);
+    }
+  }
+  situ_error_clear();
+  return last ? last : situ_export(program, inputs);
+}
+
+situ_nn_module *cli_trace(situ_nn_module *program, const situ_tree *inputs) {
+  const size_t count = (size_t)count_sizes(program);
+  if (!count) return situ_export(program, inputs);
+  free_sizes f = { .dim = calloc(count, sizeof *f.dim), .name = calloc(count, NAME), .kept = malloc(count) };
+  situ_nn_module *traced = NULL;
+  if (f.dim && f.name && f.kept) {
+    list_sizes(program, &f);
+    memset(f.kept, 1, count);
+    traced = trace(program, inputs, &f);
+    if (!traced) traced = trace_some(program, inputs, &f);
+  }
+  free(f.dim);
+  free(f.name);
+  free(f.kept);
+  return traced;
+}
