@@ -61,11 +61,12 @@ void cli_print_input(const situ_export_input *in) {
   if (in->ndim >= 0) putchar(']');
   for (int d = 0; d < in->ndim; d++) {
     const situ_export_size *s = &in->size[d];
-    if (s->size >= 0 || !*s->symbol || (s->least <= 0 && s->most == INT64_MAX)) continue;
+    if (s->size >= 0 || !*s->symbol || (s->least <= 0 && s->most == INT64_MAX && s->multiple == 1)) continue;
     printf("  ");
     print_size(s);
-    if (s->most == INT64_MAX) printf(" >= %" PRId64, s->least);
-    else printf(" in %" PRId64 "..%" PRId64, s->least, s->most);
+    if (s->most < INT64_MAX) printf(" in %" PRId64 "..%" PRId64, s->least, s->most);
+    else if (s->least > 0) printf(" >= %" PRId64, s->least);
+    if (s->multiple > 1) printf(" in steps of %" PRId64, s->multiple);
   }
 }
 
@@ -77,8 +78,10 @@ static void print_size_json(const situ_export_size *s) {
   printf("{\"name\": ");
   cli_print_json(s->symbol);
   printf(", \"least\": %" PRId64 ", \"most\": ", s->least);
-  if (s->most == INT64_MAX) printf("null}");
-  else printf("%" PRId64 "}", s->most);
+  if (s->most == INT64_MAX) printf("null");
+  else printf("%" PRId64, s->most);
+  if (s->multiple > 1) printf(", \"multiple\": %" PRId64, s->multiple);
+  putchar('}');
 }
 
 void cli_print_inputs_json(const situ_nn_module *program) {
@@ -160,7 +163,7 @@ static situ_tensor *make_input(const situ_export_input *in, const situ_shape *gi
   situ_shape shape = { .ndim = in->ndim < 0 ? 0 : in->ndim };
   for (int d = 0; d < shape.ndim; d++) {
     const situ_export_size *s = &in->size[d];
-    shape.dim[d] = s->size >= 0 ? s->size : s->least > 1 ? s->least : 1;
+    shape.dim[d] = s->size >= 0 ? s->size : s->least > s->multiple ? s->least : s->multiple;
   }
   return situ_zeros(given ? *given : shape, &(situ_options){ .dtype = in->dtype, .device = device });
 }

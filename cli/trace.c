@@ -50,16 +50,34 @@ static situ_nn_module *trace(situ_nn_module *program, const situ_tree *inputs, c
   return traced;
 }
 
-static void keep(free_sizes *f, const char *name, bool kept) {
+static void keep(free_sizes *f, const char *name, bool kept, int64_t multiple) {
   for (int64_t i = 0; i < f->count; i++)
-    if (strcmp(f->name[i], name) == 0) f->kept[i] = kept;
+    if (strcmp(f->name[i], name) == 0) f->kept[i] = kept, f->dim[i].multiple = multiple;
 }
 
-static void tell_fixed(const situ_tree *inputs, const situ_export_dim *d) {
+static void tell(const situ_export_dim *d, const char *how, int64_t number, const char *why) {
   char shown[CLI_SHOWN];
-  const situ_shape shape = situ_shape_of(situ_tree_get(inputs, d->input));
-  fprintf(stderr, "situ: note: %s is fixed at %" PRId64 " in the new file (see --shape): %s\n",
-          cli_shown(d->name, strlen(d->name), shown), shape.dim[d->dim], situ_error_message());
+  fprintf(stderr, "situ: note: %s is %s %" PRId64 " in the new file: %s\n", cli_shown(d->name, strlen(d->name), shown),
+          how, number, why);
+}
+
+/* The program with one size more that is free, in multiples of 32 if not otherwise: nets for images halve them. NULL:
+   it is fixed. */
+static situ_nn_module *trace_more(situ_nn_module *program, const situ_tree *inputs, free_sizes *f, int64_t i) {
+  enum { HALVED = 32 };
+  const int64_t size = situ_shape_of(situ_tree_get(inputs, f->dim[i].input)).dim[f->dim[i].dim];
+  situ_error_clear();
+  keep(f, f->name[i], true, 1);
+  situ_nn_module *traced = trace(program, inputs, f);
+  if (traced) return traced;
+  char why[256]; /* the first line */
+  snprintf(why, sizeof why, "%.*s", (int)strcspn(situ_error_message(), "\n"), situ_error_message());
+  situ_error_clear();
+  keep(f, f->name[i], true, HALVED);
+  traced = size && size % HALVED == 0 ? trace(program, inputs, f) : NULL;
+  if (!traced) keep(f, f->name[i], false, 1);
+  tell(&f->dim[i], traced ? "a multiple of" : "fixed (see --shape) at", traced ? HALVED : size, why);
+  return traced;
 }
 
 /* With the sizes that can be free together, name by name. */
@@ -69,17 +87,9 @@ static situ_nn_module *trace_some(situ_nn_module *program, const situ_tree *inpu
   for (int64_t i = 0; i < f->count; i++) {
     bool first = true;
     for (int64_t k = 0; k < i; k++) first = first && strcmp(f->name[k], f->name[i]) != 0;
-    if (!first) continue;
-    situ_error_clear();
-    keep(f, f->name[i], true);
-    situ_nn_module *traced = trace(program, inputs, f);
-    if (traced) {
-      situ_nn_free(last);
-      last = traced;
-    } else {
-      tell_fixed(inputs, &f->dim[i]);
-      keep(f, f->name[i], false);
-    }
+    situ_nn_module *traced = first ? trace_more(program, inputs, f, i) : NULL;
+    if (traced) situ_nn_free(last);
+    if (traced) last = traced;
   }
   situ_error_clear();
   return last ? last : situ_export(program, inputs);

@@ -51,6 +51,7 @@ typedef struct situ_export_dim {
   int dim;             /**< below 0: from the end */
   const char *name;    /**< dimensions of one name have one size; NULL: it has its own */
   int64_t least, most; /**< 0: 1, and unbounded */
+  int64_t multiple;    /**< sizes are multiples of it: 32 for a net that halves an image five times; 0: 1 */
 } situ_export_dim;
 
 /** situ_export with dynamic_shapes: the program takes inputs whose dimensions `dims` have any size of their range.
@@ -97,6 +98,7 @@ typedef struct situ_export_size {
   int64_t size;        /**< -1: free */
   const char *symbol;  /**< name of a free size; sizes of one name must be equal. "": it may be any */
   int64_t least, most; /**< of a free size; INT64_MAX: unbounded */
+  int64_t multiple;    /**< it is a multiple of this, 1 for most */
 } situ_export_size;
 
 /** An input. */

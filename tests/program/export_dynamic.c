@@ -90,6 +90,11 @@ static situ_tensor *sizes_mixed(situ_tensor *x) {
                           situ_reshape(half, SITU_SHAPE(-1, 6)) };
   return situ_mul_scalar(situ_cat(rows, 3, 0), 2);
 }
+/* Halved twice, and enlarged again: sizes are multiples of 4. */
+static situ_tensor *halved(situ_tensor *x) {
+  return situ_add(situ_pixel_shuffle(situ_relu(situ_pixel_unshuffle(x, 4)), 4), x);
+}
+static situ_nn_module *make_halved(void) { return make(halved); }
 static situ_nn_module *make_tensors_made(void) { return make(tensors_made); }
 static situ_nn_module *make_sizes_mixed(void) { return make(sizes_mixed); }
 
@@ -109,6 +114,13 @@ static const struct row {
     { 4, { 2, 3, 12, 16 } },
     3,
     { { .name = "batch" }, { .dim = -2, .name = "height", .least = 8 }, { .dim = -1, .name = "width", .least = 8 } } },
+  { "dynamic_halved",
+    make_halved,
+    { 4, { 2, 3, 8, 12 } },
+    3,
+    { { .name = "batch" },
+      { .dim = 2, .name = "height", .multiple = 4 },
+      { .dim = 3, .name = "width", .multiple = 4 } } },
   { "dynamic_lstm", memory, { 3, { 2, 5, 6 } }, 2, { { .name = "batch" }, { .dim = 1, .name = "unit length" } } },
   { "dynamic_encoder", encoder, { 3, { 2, 5, 6 } }, 2, { { .name = "batch" }, { .dim = 1, .name = "length" } } },
   { "dynamic_made", make_tensors_made, { 3, { 2, 5, 6 } }, 2, { { .name = "batch" }, { .dim = 1, .name = "length" } } },
@@ -121,7 +133,7 @@ static situ_tensor *input_of(const struct row *r, int call) {
   situ_shape shape = r->shape;
   for (int i = 0; i < r->count; i++) {
     const int dim = r->dim[i].dim < 0 ? r->dim[i].dim + shape.ndim : r->dim[i].dim;
-    shape.dim[dim] = size[call][i];
+    shape.dim[dim] = size[call][i] * (r->dim[i].multiple ? r->dim[i].multiple : 1);
   }
   return situ_randn(shape, NULL);
 }
@@ -216,6 +228,30 @@ static void files_have_the_ranges(void **state) {
   situ_nn_free(m);
 }
 
+/* So are multiples. */
+static void files_have_the_multiples(void **state) {
+  (void)state;
+  situ_export_input in;
+  const situ_export_dim dim = { .dim = 2, .name = "height", .least = 6, .most = 90, .multiple = 4 };
+  situ_nn_module *m = make(halved);
+  situ_tree *inputs = SITU_TREE(situ_zeros(SITU_SHAPE(1, 1, 12, 8), NULL));
+  situ_nn_module *program = situ_export_dynamic(m, inputs, &dim, 1);
+  assert_true(program && situ_export_save(program, "multiple.pt2") == SITU_OK);
+  situ_nn_module *file = situ_export_load("multiple.pt2", NULL);
+  assert_true(file && situ_export_input_at(file, 0, &in));
+  assert_string_equal(in.size[2].symbol, "height");
+  assert_int_equal(in.size[2].multiple, 4);
+  assert_int_equal(in.size[2].most, 88);
+  assert_non_null(result_of(file, situ_zeros(SITU_SHAPE(1, 1, 88, 8), NULL)));
+  assert_null(result_of(file, situ_zeros(SITU_SHAPE(1, 1, 86, 8), NULL)));
+  assert_non_null(strstr(situ_error_message(), "a multiple of 4"));
+  situ_error_clear();
+  situ_tree_free(inputs);
+  situ_nn_free(file);
+  situ_nn_free(program);
+  situ_nn_free(m);
+}
+
 /* ---- refusals ---- */
 
 static situ_tensor *chooses(situ_tensor *x) { return situ_size(x, 0) > 40 ? situ_relu(x) : situ_tanh(x); }
@@ -254,11 +290,13 @@ static void wrong_dims_are_refused(void **state) {
   (void)state;
   const situ_export_dim none = { .input = "ids", .name = "batch" }, third = { .dim = 2, .name = "batch" },
                         unnamed = { .dim = 0 }, narrow = { .name = "batch", .most = 4 },
+                        odd = { .name = "batch", .multiple = 2 },
                         twice[] = { { .name = "n" }, { .dim = 1, .name = "n" } };
   is_refused(chooses, &none, 1, SITU_E_ARG, "no dimension 0 of 'ids'", "inputs");
   is_refused(chooses, &third, 1, SITU_E_ARG, "no dimension 2", "inputs");
   is_refused(chooses, &unnamed, 1, SITU_E_UNSUPPORTED, "at size_0_0 = 5", "other calls");
   is_refused(chooses, &narrow, 1, SITU_E_ARG, "'batch' is 5 in inputs", "1 to 4");
+  is_refused(chooses, &odd, 1, SITU_E_ARG, "'batch' is 5 in inputs", "a multiple of 2");
   is_refused(chooses, twice, 2, SITU_E_ARG, "two dimensions named 'n'", "sizes");
 }
 
@@ -266,6 +304,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(programs_take_other_sizes, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(files_have_the_ranges, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(files_have_the_multiples, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(what_no_expression_gives_is_refused, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(wrong_dims_are_refused, open_scope, close_scope),
   };

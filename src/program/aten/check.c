@@ -36,16 +36,20 @@ static void on_error(situ_dry *dry) {
    least. */
 static void choose_symbols(checking *c, bool first) {
   const situ__program *p = c->symbols.program;
-  for (int32_t i = 0; i < p->symbols; i++) c->symbols.value[i] = p->symbol[i].least, c->symbols.data[i] = true;
+  for (int32_t i = 0; i < p->symbols; i++) {
+    c->symbols.value[i] = p->symbol[i].least / situ__symbol_multiple(&p->symbol[i]);
+    c->symbols.data[i] = true;
+  }
   for (int32_t i = 0; i < p->inputs; i++) {
     const situ__declared *d = &p->declared[p->input[i].value];
     for (int k = 0; k < p->input[i].dims && k < d->dims && d->name; k++) { /* a block inside may declare fewer */
       const int32_t s = p->input[i].size[k].symbol;
       if (s < 0 || p->input[i].size[k].size >= 0) continue;
-      const int64_t least = p->symbol[s].least, most = p->symbol[s].most;
+      const int64_t unit = situ__symbol_multiple(&p->symbol[s]), declared = d->size[k].value / unit;
+      const int64_t least = p->symbol[s].least / unit, most = p->symbol[s].most / unit;
       int64_t other;
-      if (!situ__add_i64(d->size[k].value, 5 + 2 * (int64_t)s, &other)) other = most;
-      c->symbols.value[s] = first ? d->size[k].value : other > most ? most : other < least ? least : other;
+      if (!situ__add_i64(declared, 5 + 2 * (int64_t)s, &other)) other = most;
+      c->symbols.value[s] = first ? declared : other > most ? most : other < least ? least : other;
       c->symbols.data[s] = !d->size[k].hinted;
     }
   }

@@ -53,17 +53,19 @@ static bool describe_int(situ__trace_merge *m, int32_t v, const int64_t value[SI
   return true;
 }
 
+/* The number that a symbol stands for, of the size that an input has. */
 static int32_t add_size(situ__trace_merge *m, int32_t symbol) {
-  situ__trace *t = first_of(m);
-  for (int64_t i = 0; i < m->sizes->dims; i++) {
-    const situ__trace_dim *d = &m->sizes->dim[i];
-    if (d->symbol != symbol) continue;
-    const situ__arg input = { .kind = SITU__ARG_VALUE,
-                              .of = SITU__VALUE_TENSOR,
-                              .integer = t->program->input[d->input].value };
-    return add_operator(m, "sym_size.int", input, int_arg(d->dim));
-  }
-  return -1;
+  const situ__program *p = first_of(m)->program;
+  const situ__trace_symbol *s = &m->sizes->symbol[symbol];
+  const situ__trace_dim *d = m->sizes->dim;
+  while (d->symbol != symbol) d++;
+  const situ__arg input = { .kind = SITU__ARG_VALUE, .of = SITU__VALUE_TENSOR, .integer = p->input[d->input].value };
+  const int32_t size = add_operator(m, "sym_size.int", input, int_arg(d->dim));
+  int64_t value[SITU__RUNS];
+  if (size < 0 || s->multiple == 1) return size;
+  for (int k = 0; k < SITU__RUNS; k++) value[k] = s->value[k] * s->multiple;
+  if (!describe_int(m, size, value)) return -1;
+  return add_operator(m, "_operator.floordiv", value_arg(size), int_arg(s->multiple));
 }
 
 static int32_t add_quantity(situ__trace_merge *m, int32_t i);
@@ -333,8 +335,9 @@ static bool set_symbols(situ__trace_merge *m) {
   for (int32_t i = 0; i < s->symbols; i++) {
     const situ__trace_symbol *from = &s->symbol[i];
     p->symbol[i] = (situ__program_symbol){ .name = situ__arena_text(&p->arena, from->name, strlen(from->name)),
-                                           .least = from->least,
-                                           .most = from->most < INT64_MAX / 4 ? from->most : INT64_MAX };
+                                           .least = from->least * from->multiple,
+                                           .most = from->most < INT64_MAX / 4 ? from->most * from->multiple : INT64_MAX,
+                                           .multiple = from->multiple };
     if (!p->symbol[i].name || !situ__quantity_add_symbol(&m->quantities, from->name, from->value)) return false;
   }
   p->symbols = s->symbols;

@@ -51,30 +51,44 @@ static void choose_sizes(situ__trace_symbol *s, int32_t number, int64_t example)
   }
 }
 
+/* The caller's range in multiples. Returns false after recording an error. */
+static bool read_range(const situ__trace_sizes *s, const situ_export_dim *d, const char *name, int64_t example,
+                       situ__trace_symbol *out) {
+  out->multiple = situ__max_i64(d->multiple, 1);
+  out->least = situ__max_i64(d->least, 1);
+  out->least = situ__ceil_div(out->least, out->multiple);
+  out->most = d->most > 0 ? d->most / out->multiple : UNBOUNDED;
+  if (example % out->multiple)
+    return situ__fail(SITU_E_ARG, s->op, "'%s' is %" PRId64 " in inputs, and must be a multiple of %" PRId64, name,
+                      example, out->multiple),
+           false;
+  example /= out->multiple;
+  if (out->most >= 2 && out->least <= out->most && example <= out->most && (example < 2 || example >= out->least))
+    return true;
+  return situ__fail(SITU_E_ARG, s->op,
+                    "'%s' is %" PRId64 " in inputs, and its range is %" PRId64 " to %" PRId64 " times %" PRId64, name,
+                    example * out->multiple, out->least, out->most, out->multiple),
+         false;
+}
+
 static bool add_symbol(situ__trace_sizes *s, const situ_export_dim *d, const char *name, int64_t example,
                        int32_t *out) {
-  const int64_t least = d->least > 0 ? d->least : 1, most = d->most > 0 ? d->most : UNBOUNDED;
+  situ__trace_symbol n = { .given = situ__arena_text(&s->arena, name, strlen(name)) };
+  if (!n.given || !(n.name = identifier(s, name))) return situ__no_memory(s->op, sizeof n), false;
+  if (!read_range(s, d, name, example, &n)) return false;
   for (*out = 0; *out < s->symbols; ++*out) {
     const situ__trace_symbol *known = &s->symbol[*out];
     if (strcmp(known->given, name) != 0) continue;
-    if (known->least == least && known->most == most &&
-        known->value[0] == situ__max_i64(example, situ__max_i64(least, 2)))
+    const int64_t first = situ__max_i64(example / n.multiple, situ__max_i64(n.least, 2));
+    if (known->least == n.least && known->most == n.most && known->multiple == n.multiple && known->value[0] == first)
       return true;
     return situ__fail(SITU_E_ARG, s->op, "two dimensions named '%s' have different ranges, or sizes in inputs", name),
            false;
   }
   if (s->symbols == SITU__TRACE_SYMBOLS)
     return situ__fail(SITU_E_LIMIT, s->op, "more than %d names of sizes", SITU__TRACE_SYMBOLS), false;
-  if (most < 2 || least > most || example > most || (example > 1 && example < least))
-    return situ__fail(SITU_E_ARG, s->op, "'%s' is %" PRId64 " in inputs, and its range is %" PRId64 " to %" PRId64,
-                      name, example, least, most),
-           false;
-  situ__trace_symbol *n = &s->symbol[s->symbols];
-  *n = (situ__trace_symbol){
-    .given = situ__arena_text(&s->arena, name, strlen(name)), .name = identifier(s, name), .least = least, .most = most
-  };
-  if (!n->given || !n->name) return situ__no_memory(s->op, sizeof *n), false;
-  choose_sizes(n, s->symbols++, example);
+  choose_sizes(&n, s->symbols, example / n.multiple);
+  s->symbol[s->symbols++] = n;
   return true;
 }
 
@@ -135,7 +149,8 @@ static situ_tensor *resize(situ_tensor *tensor, void *payload) {
   situ_shape shape = situ_shape_of(tensor);
   for (int64_t i = 0; i < r->sizes->dims; i++) {
     const situ__trace_dim *d = &r->sizes->dim[i];
-    if (d->input == r->at) shape.dim[d->dim] = r->sizes->symbol[d->symbol].value[r->sizes->run];
+    const situ__trace_symbol *n = &r->sizes->symbol[d->symbol];
+    if (d->input == r->at) shape.dim[d->dim] = n->multiple * n->value[r->sizes->run];
   }
   r->at++;
   const situ_options like = { .dtype = situ_dtype_of(tensor),
@@ -153,6 +168,6 @@ void situ__trace_sizes_text(const situ__trace_sizes *s, char *out, size_t size) 
   for (int32_t i = 0; s && i < s->symbols; i++) {
     const size_t length = strlen(out);
     (void)snprintf(out + length, size - length, "%s%s = %" PRId64, i ? ", " : " at ", s->symbol[i].given,
-                   s->symbol[i].value[s->run]);
+                   s->symbol[i].multiple * s->symbol[i].value[s->run]);
   }
 }

@@ -10,8 +10,8 @@ enum { SITU__TRACE_SYMBOLS = SITU__RUNS - 1 };
 
 /* A name of the caller's, and the sizes that it stands for in the runs. */
 typedef struct situ__trace_symbol {
-  const char *given, *name; /* name: as an identifier of Python */
-  int64_t least, most, value[SITU__RUNS];
+  const char *given, *name;                         /* name: as an identifier of Python */
+  int64_t least, most, multiple, value[SITU__RUNS]; /* sizes are `multiple` times these */
 } situ__trace_symbol;
 
 /* A dimension of an input that has such a size. */

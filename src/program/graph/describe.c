@@ -25,10 +25,12 @@ bool situ_export_input_at(const situ_nn_module *program, int64_t index, situ_exp
   *out = (situ_export_input){ .name = in->name, .dtype = in->dtype, .ndim = in->dims };
   for (int d = 0; d < in->dims; d++) {
     const struct situ__program_size *from = &in->size[d];
-    out->size[d] = (situ_export_size){ .size = from->size, .symbol = "", .most = INT64_MAX };
+    out->size[d] = (situ_export_size){ .size = from->size, .symbol = "", .most = INT64_MAX, .multiple = 1 };
     if (from->size >= 0 || from->symbol < 0) continue;
     const situ__program_symbol *s = &p->symbol[from->symbol];
-    out->size[d] = (situ_export_size){ .size = -1, .symbol = s->name, .least = s->least, .most = s->most };
+    out->size[d] = (situ_export_size){
+      .size = -1, .symbol = s->name, .least = s->least, .most = s->most, .multiple = situ__symbol_multiple(s)
+    };
   }
   return true;
 }

@@ -25,9 +25,9 @@ typedef struct inference {
   situ__text problem; /* the first error of the run */
 } inference;
 
-static int64_t within(const situ__program_symbol *s, int64_t size) {
-  const int64_t least = s->least > 0 ? s->least : 1;
-  return size < least ? least : size > s->most ? s->most : size;
+static int64_t within(const situ__program_symbol *s, int64_t count) {
+  const int64_t unit = situ__symbol_multiple(s), least = s->least > 0 ? s->least : 1, size = count * unit;
+  return size < least ? least : size > s->most ? s->most - s->most % unit : size;
 }
 
 /* Sizes of the two runs: different for each symbol, and within its range. No sum of two is another's, so that a size
@@ -36,7 +36,8 @@ static int64_t sample(const situ__program_symbol *s, int32_t number, int round) 
   const int64_t n = number, first = within(s, 6 + 3 * n + n * n), other = within(s, 11 + 5 * n + 3 * n * n);
   if (!round) return first;
   if (other != first || s->least >= s->most) return other;
-  return first < s->most ? first + 1 : first - 1;
+  const int64_t unit = situ__symbol_multiple(s);
+  return first <= s->most - unit ? first + unit : first - unit;
 }
 
 static void on_error(situ_dry *dry) {

@@ -169,8 +169,10 @@ typedef struct situ__program_input {
 
 typedef struct situ__program_symbol {
   const char *name;
-  int64_t least, most;
+  int64_t least, most; /* of sizes */
+  int64_t multiple;    /* sizes are so many times the number that expressions have for the symbol; 0: 1 */
 } situ__program_symbol;
+static inline int64_t situ__symbol_multiple(const situ__program_symbol *s) { return s->multiple > 1 ? s->multiple : 1; }
 
 /* A part of the module: the tensor at `path` is the value. */
 typedef struct situ__program_part {

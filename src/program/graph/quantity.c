@@ -9,22 +9,31 @@
 #include "base/size.h"
 #include "base/text.h"
 
-enum { LARGEST = 1 << 30, DIVISORS = 64, MOST = 2000 };
+enum { LARGEST = 1 << 30, DIVISORS = 1024, MOST = 2000 };
 
 /* ---- the list ---- */
 
+static void add_multiple(situ__text *text, int64_t factor, const char *x) {
+  if (factor == 1) situ__text_add(text, "%s", x);
+  else situ__text_add(text, "Mul(Integer(%" PRId64 "), %s)", factor, x);
+}
+
 static const char *text_of(situ__quantities *q, const situ__quantity *n) {
   const char *x = q->list[n->x].text, *y = n->y >= 0 ? q->list[n->y].text : "";
+  const bool sum = n->kind != SITU__QUANTITY_PRODUCT && (n->term || (n->kind == SITU__QUANTITY_SUM && n->y >= 0));
   situ__text text = { 0 };
-  if (n->kind == SITU__QUANTITY_PRODUCT) {
-    situ__text_add(&text, "Mul(%s, %s)", x, y);
-  } else if (n->kind == SITU__QUANTITY_QUOTIENT) {
-    situ__text_add(&text, "FloorDiv(Add(%s, Integer(%" PRId64 ")), Integer(%" PRId64 "))", x, n->term, n->factor[0]);
-  } else {
-    situ__text_add(&text, "Add(Integer(%" PRId64 "), Mul(Integer(%" PRId64 "), %s)", n->term, n->factor[0], x);
-    if (n->y >= 0) situ__text_add(&text, ", Mul(Integer(%" PRId64 "), %s)", n->factor[1], y);
-    situ__text_add(&text, ")");
+  if (n->kind == SITU__QUANTITY_PRODUCT) situ__text_add(&text, "Mul(%s, %s)", x, y);
+  if (n->kind == SITU__QUANTITY_QUOTIENT) situ__text_add(&text, "FloorDiv(");
+  if (sum) situ__text_add(&text, "Add(");
+  if (n->kind == SITU__QUANTITY_QUOTIENT) situ__text_add(&text, "%s", x);
+  if (n->kind == SITU__QUANTITY_SUM) add_multiple(&text, n->factor[0], x);
+  if (n->kind == SITU__QUANTITY_SUM && n->y >= 0) {
+    situ__text_add(&text, ", ");
+    add_multiple(&text, n->factor[1], y);
   }
+  if (sum && n->term) situ__text_add(&text, ", Integer(%" PRId64 ")", n->term);
+  if (sum) situ__text_add(&text, ")");
+  if (n->kind == SITU__QUANTITY_QUOTIENT) situ__text_add(&text, ", Integer(%" PRId64 "))", n->factor[0]);
   const char *kept = text.failed ? NULL : situ__arena_text(q->arena, text.data, text.length);
   situ__text_free(&text);
   return kept;
@@ -100,7 +109,7 @@ static bool fits_plane(const int64_t *x, const int64_t *y, const int64_t *value,
 /* value = floor((x + term) / divisor), if the runs leave one term only. */
 static bool fits_quotient(const int64_t *x, const int64_t *value, int64_t divisor, int64_t *term) {
   int64_t least = -LARGEST, most = LARGEST;
-  for (int k = 0; k < SITU__RUNS; k++) {
+  for (int k = 0; k < SITU__RUNS && least <= most; k++) {
     least = situ__max_i64(least, value[k] * divisor - x[k]);
     most = situ__min_i64(most, (value[k] + 1) * divisor - 1 - x[k]);
   }

@@ -58,6 +58,7 @@ static bool refuse_size(const situ__program *p, const situ__program_input *in, c
   situ__text_add(&because, ", with %s %s", symbol->name, elsewhere ? "as in another input" : "in");
   if (!elsewhere && symbol->most == INT64_MAX) situ__text_add(&because, " %" PRId64 " or more", symbol->least);
   else if (!elsewhere) situ__text_add(&because, " %" PRId64 "..%" PRId64, symbol->least, symbol->most);
+  if (!elsewhere && symbol->multiple > 1) situ__text_add(&because, ", a multiple of %" PRId64, symbol->multiple);
   refuse_input(p, in, t, because.failed ? "" : because.data);
   situ__text_free(&because);
   return false;
@@ -76,7 +77,8 @@ static bool check_input(const situ__program *p, const situ__program_input *in, c
     int64_t *seen = &bound[s->symbol];
     if (*seen >= 0 && *seen != shape.dim[d]) return refuse_size(p, in, t, d, true);
     *seen = shape.dim[d];
-    if (shape.dim[d] < symbol->least || shape.dim[d] > symbol->most) return refuse_size(p, in, t, d, false);
+    if (shape.dim[d] < symbol->least || shape.dim[d] > symbol->most || shape.dim[d] % situ__symbol_multiple(symbol))
+      return refuse_size(p, in, t, d, false);
   }
   return true;
 }
@@ -369,9 +371,11 @@ static bool bind_symbols(const situ__program *p, const situ__value *value, situ_
   if (!s->value) return situ__no_memory(op, (size_t)p->symbols * sizeof *s->value), false;
   for (int32_t i = 0; i < p->symbols; i++) s->value[i] = -1;
   for (int32_t i = 0; i < p->inputs; i++)
-    for (int d = 0; d < p->input[i].dims; d++)
-      if (p->input[i].size[d].size < 0 && p->input[i].size[d].symbol >= 0)
-        s->value[p->input[i].size[d].symbol] = situ_size(value[p->input[i].value].tensor, d);
+    for (int d = 0; d < p->input[i].dims; d++) {
+      const int32_t k = p->input[i].size[d].symbol;
+      if (p->input[i].size[d].size < 0 && k >= 0)
+        s->value[k] = situ_size(value[p->input[i].value].tensor, d) / situ__symbol_multiple(&p->symbol[k]);
+    }
   return true;
 }
 

@@ -1,8 +1,10 @@
 /* Reads the inputs and results of a .pt2 program.
    SPDX-License-Identifier: MIT */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/size.h"
 #include "pt2.h"
 
 static const situ__json_item *graph_of(const situ__json_item *model) {
@@ -40,16 +42,32 @@ static bool read_symbols(situ__pt2 *f, const situ__json_item *ranges) {
   return true;
 }
 
-/* A size: {"as_int": 12}, or an expression, of which only a lone symbol is checked in calls. */
+/* The number of a symbol whose sizes are multiples of a number, as in all other inputs; -1: they are not checked. */
+static int32_t use_symbol(situ__program *p, int32_t i, int64_t multiple) {
+  enum { LARGEST = 1 << 20 };
+  situ__program_symbol *s = i >= 0 ? &p->symbol[i] : NULL;
+  if (!s || (s->multiple && s->multiple != multiple) || multiple < 1 || multiple > LARGEST) return -1;
+  if (!s->multiple && !situ__mul_i64(s->least, multiple, &s->least)) return -1;
+  if (!s->multiple && !situ__mul_i64(s->most, multiple, &s->most)) s->most = INT64_MAX;
+  s->multiple = multiple;
+  return i;
+}
+
+/* A size: {"as_int": 12}, or an expression, of which only a lone symbol and a multiple of one are checked in calls. */
 static void read_size(situ__pt2 *f, const situ__json_item *item, struct situ__program_size *out) {
-  static const char symbol[] = "Symbol('";
+  static const char symbol[] = "Symbol('", product[] = "Mul(Integer(";
   *out = (struct situ__program_size){ .size = -1, .symbol = -1 };
   if (situ__pt2_int(item, &out->size)) return;
   const char *text = situ__pt2_string(situ__json_get(situ__json_get(item, "as_expr"), "expr_str"));
+  const bool multiplied = strncmp(text, product, sizeof product - 1) == 0;
+  char *after = NULL;
+  const long long multiple = multiplied ? strtoll(text + sizeof product - 1, &after, 10) : 1;
+  if (multiplied && strncmp(after, "), ", 3) != 0) return;
+  if (multiplied) text = after + 3;
   if (strncmp(text, symbol, sizeof symbol - 1) != 0) return;
-  const char *name = text + sizeof symbol - 1, *end = strchr(name, '\'');
-  if (end && strchr(end, ')') == text + strlen(text) - 1)
-    out->symbol = find_symbol(f->program, name, (size_t)(end - name));
+  const char *name = text + sizeof symbol - 1, *end = strchr(name, '\''), *close = end ? strchr(end, ')') : NULL;
+  if (close && strcmp(close, multiplied ? "))" : ")") == 0)
+    out->symbol = use_symbol(f->program, find_symbol(f->program, name, (size_t)(end - name)), multiple);
 }
 
 static bool read_input(situ__pt2 *f, const situ__json_item *model, const char *name, int32_t value) {

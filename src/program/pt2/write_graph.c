@@ -7,6 +7,7 @@
 
 #include "program/graph/bind.h"
 #include "base/format.h"
+#include "base/size.h"
 #include "program/graph/flow.h"
 #include "write.h"
 
@@ -366,9 +367,11 @@ static bool write_calls(situ__pt2_writer *w) {
 static void write_ranges(situ__text *json, const situ__program *p) {
   for (int32_t i = 0; i < p->symbols; i++) {
     const situ__program_symbol *s = &p->symbol[i];
-    situ__text_add(json, "%s\"%s\": {\"min_val\": %" PRId64 ", \"max_val\": ", i ? ", " : "", s->name, s->least);
+    const int64_t unit = situ__symbol_multiple(s);
+    situ__text_add(json, "%s\"%s\": {\"min_val\": %" PRId64 ", \"max_val\": ", i ? ", " : "", s->name,
+                   situ__ceil_div(s->least, unit));
     if (s->most == INT64_MAX) situ__text_add(json, "null}");
-    else situ__text_add(json, "%" PRId64 "}", s->most);
+    else situ__text_add(json, "%" PRId64 "}", s->most / unit);
   }
 }
 
