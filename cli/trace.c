@@ -82,17 +82,18 @@ static situ_nn_module *trace_more(situ_nn_module *program, const situ_tree *inpu
 
 /* With the sizes that can be free together, name by name. */
 static situ_nn_module *trace_some(situ_nn_module *program, const situ_tree *inputs, free_sizes *f) {
-  situ_nn_module *last = NULL;
+  situ_error_clear();
+  situ_nn_module *last = situ_export(program, inputs);
   memset(f->kept, 0, (size_t)f->count);
-  for (int64_t i = 0; i < f->count; i++) {
+  for (int64_t i = 0; last && i < f->count; i++) {
     bool first = true;
     for (int64_t k = 0; k < i; k++) first = first && strcmp(f->name[k], f->name[i]) != 0;
     situ_nn_module *traced = first ? trace_more(program, inputs, f, i) : NULL;
     if (traced) situ_nn_free(last);
     if (traced) last = traced;
   }
-  situ_error_clear();
-  return last ? last : situ_export(program, inputs);
+  if (last) situ_error_clear();
+  return last;
 }
 
 situ_nn_module *cli_trace(situ_nn_module *program, const situ_tree *inputs) {

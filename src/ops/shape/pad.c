@@ -75,12 +75,12 @@ static bool pad_backward(situ_grad_call *g) {
   return (g->dx[0] = pad_constant(g->grad[0], &back)) != NULL;
 }
 
-/* ATen lists the last dimension first, and leaves out those before the first that is padded. */
+/* ATen lists the last dimension first, and leaves out those before the first that is padded, but for the last. */
 static bool traced(const situ_call *c, situ_export_trace *t) {
   const pad_params *p = c->params;
   situ_shape list = { 0 };
   int ndim = p->before.ndim, first = 0;
-  while (first < ndim && !p->before.dim[first] && !p->after.dim[first]) first++;
+  while (first < ndim - 1 && !p->before.dim[first] && !p->after.dim[first]) first++;
   if (2 * (ndim - first) > SITU_MAX_DIMS) return situ_export_call(t, NULL, "");
   for (int d = ndim - 1; d >= first; d--) {
     list.dim[list.ndim++] = p->before.dim[d];

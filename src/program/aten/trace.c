@@ -412,8 +412,16 @@ situ_tensor *situ__trace_constant(const situ__trace *t, const situ__constant *k)
   return whole ? situ_as_strided(whole, shape_of(v), strides_of(v), v->offset) : NULL;
 }
 
+/* Whether the module, which may be a program with constants of its own, has a part at this path. */
+static bool has_part(const situ__program *p, const char *path) {
+  for (int32_t i = 0; i < p->parts; i++)
+    if (strcmp(p->part[i].path, path) == 0) return true;
+  return false;
+}
+
 static bool add_constants(situ__trace *t, situ_nn_module *m) {
   situ__program *p = t->program;
+  int32_t number = 0;
   if (!t->constants) return true;
   situ__program_part *part = situ__arena_take(&p->arena, (size_t)(p->parts + t->constants), sizeof *part);
   if (!part) return situ__no_memory(t->op, sizeof *part), false;
@@ -421,7 +429,8 @@ static bool add_constants(situ__trace *t, situ_nn_module *m) {
   p->part = part;
   for (int32_t i = 0; i < t->constants; i++) {
     char name[32];
-    (void)snprintf(name, sizeof name, "lifted_tensor_%d", i);
+    do (void)snprintf(name, sizeof name, "lifted_tensor_%d", number++);
+    while (has_part(p, name));
     situ_tensor *values = situ__trace_constant(t, &t->constant[i]);
     const char *path = situ__arena_text(&p->arena, name, strlen(name));
     if (!values || !path || !situ_nn_add_tensor(m, name, NULL, values, SITU_NN_TRANSIENT)) return false;

@@ -269,7 +269,7 @@ static void find_partial_sums(situ__trace_merge *m, const situ__program_node *n)
 /* ---- programs ---- */
 
 static const char *target_at(const situ__program *p, int32_t i) {
-  return i < p->nodes ? p->node[i].row->target : "the end";
+  return i < p->nodes ? p->node[i].row->target : "none";
 }
 
 static bool is_like(const situ__program_node *a, const situ__program_node *b) {
@@ -298,6 +298,10 @@ static bool has_same_calls(situ__trace_merge *m, int k) {
   situ__trace_sizes_text(&at, where, sizeof where);
   at.run = k;
   situ__trace_sizes_text(&at, there, sizeof there);
+  if (i == p->nodes && i == other->nodes)
+    return situ__fail(SITU_E_UNSUPPORTED, m->sizes->op, "forward gives other tensors as results%s than%s", where,
+                      there),
+           false;
   const char *module = i < p->nodes ? p->node[i].module : i < other->nodes ? other->node[i].module : "";
   return situ__fail(SITU_E_UNSUPPORTED, m->sizes->op,
                     "forward makes other calls at other sizes: call %d is %s%s, and %s%s%s%s; export each of them, or "
