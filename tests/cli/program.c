@@ -171,6 +171,8 @@ static void converts(void **state) {
   does("convert \"$DATA\"/mlp.onnx c.pt2 --shape 5,6");
   does("inspect c.pt2");
   says("input  f32 [s31, 6]");
+  does("convert \"$DATA\"/../pt2/drawn/d100423.pt2 fixed.pt2 --shape x=4,3,4");
+  says("note: s77 is fixed (see --shape) at 4 in the new file: export_dynamic: 1 calls cannot be written: mul.Scalar");
   does("run c.pt2 --input x.npy --output converted");
   does("run \"$DATA\"/mlp.onnx --input x.npy --output onnx");
   assert_true(file_is("converted/output.npy", situ_npy_load("onnx/linear_2.npy", NULL)));
