@@ -267,7 +267,8 @@ static void write_graph(situ__pt2_writer *w) {
 
 static void write_part(situ__pt2_writer *w, const situ__program_part *part) {
   const situ_nn_kind kind = w->kind[part - w->program->part];
-  const bool constant = strncmp(part->path, "lifted_tensor_", strlen("lifted_tensor_")) == 0;
+  const bool constant =
+      kind == SITU_NN_TRANSIENT && strncmp(part->path, "lifted_tensor_", strlen("lifted_tensor_")) == 0;
   const char *word = constant ? "tensor_constant" : kind == SITU_NN_PARAMETER ? "parameter" : "buffer";
   situ__text_add(&w->json, "{\"%s\": {\"arg\": {\"name\": \"%s\"}, \"%s_name\": ", word, w->name[part->value], word);
   situ__text_json_string(&w->json, part->path);
