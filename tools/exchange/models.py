@@ -284,7 +284,7 @@ class Calls(nn.Module):
             op.silu_backward(g, x), op.mish_backward(g, x), op.hardswish_backward(g, x), op.hardsigmoid_backward(g, x),
             op.gelu_backward(g, x), op.gelu_backward(g, x, approximate="tanh"), op.hardtanh_backward(g, x, -0.5, 0.5),
             op.threshold_backward(g, x, 0.1), op.softplus_backward(g, x, 2, 20), op.leaky_relu_backward(g, x, 0.1, False),
-            op.elu_backward(g, 0.5, 2, 1, False, x), op.elu_backward(g, 0.5, 2, 1, True, op.elu(x, 0.5, 2)),
+            op.elu_backward(g, 0.5, 2, 3, False, x), op.elu_backward(g, 0.5, 2, 3, True, op.elu(x, 0.5, 2, 3)),
             op.glu_backward(g[:, :2], x, 1), op.sigmoid_backward(g, x.sigmoid()), op.tanh_backward(g, x.tanh()),
             op._softmax_backward_data(g, x.softmax(1), 1, x.dtype), op._log_softmax_backward_data(g, loss, 1, x.dtype),
             op.mse_loss_backward(one, x, g, 1), op.smooth_l1_loss_backward(one, x, g, 1, 0.5),

@@ -218,32 +218,6 @@ static void refuses_other_files(void **state) {
   refuses("mlp", "\"graph\":", "\"grape\":", SITU_E_FORMAT, "has no graph");
 }
 
-/* A dropout of the file becomes elu, of a scale that only selu has. */
-static void refuses_elu_with_a_scale(void **state) {
-  (void)state;
-  static const char before[] =
-      "dropout.default\", \"inputs\": [{\"name\": \"input\", \"arg\": {\"as_tensor\": {\"name\": "
-      "\"tanh\"}}, \"kind\": 1}, {\"name\": \"p\", \"arg\": {\"as_float\": 0.1}, \"kind\": 1}, "
-      "{\"name\": \"train\", \"arg\": {\"as_bool\": false}, \"kind\": 1}]";
-  static const char *const names[] = { "scale", "input_scale" };
-  for (int k = 0; k < 2; k++) {
-    char after[sizeof before];
-    const int length =
-        snprintf(after, sizeof after,
-                 "elu.default\", \"inputs\": [{\"name\": \"self\", \"arg\": {\"as_tensor\": {\"name\": "
-                 "\"tanh\"}}, \"kind\": 1}, {\"name\": \"%s\", \"arg\": {\"as_float\": 2.0}, \"kind\": 1}]",
-                 names[k]);
-    memset(after + length, ' ', sizeof after - 1 - (size_t)length);
-    after[sizeof after - 1] = 0;
-    read_program("mlp");
-    replace(before, after);
-    situ_nn_module *m = load(NULL);
-    if (m) assert_null(situ_nn_forward(m, input(4)));
-    expect_error(SITU_E_UNSUPPORTED, "has a scale");
-    situ_nn_free(m);
-  }
-}
-
 /* Reads mlp, with another call in place of its dropout, which does nothing. */
 static void read_with_call(const char *call) {
   static const char before[] =
@@ -565,7 +539,6 @@ int main(void) {
     TEST(numbers_may_be_nan),
     TEST(lists_what_it_lacks),
     TEST(refuses_other_files),
-    TEST(refuses_elu_with_a_scale),
     TEST(lists_give_lists),
     TEST(joins_leave_out_nothing_else),
     TEST(ranks_have_tolerances),
