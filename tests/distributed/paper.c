@@ -158,7 +158,8 @@ static void show(const training *t) {
 
 int main(int count, char **arguments) {
   for (int stage = 0; count > 1 && stage <= 3; stage++) {
-    training t = { .m = paper_large, .size = atoi(arguments[1]), .stage = stage, .steps = 1 };
+    /* The first step of stage 3 learns in which order units come. */
+    training t = { .m = paper_large, .size = atoi(arguments[1]), .stage = stage, .steps = stage < 3 ? 1 : 2 };
     if (count > 2 && atoi(arguments[2]) != stage) continue;
     paper_ranks(t.size, train, &t);
     show(&t);

@@ -7,7 +7,7 @@
 #include "../support/zip_memory.h"
 #include "situ/nn.h"
 
-/* Made by tools/exchange/torch_files.py; in the directory that the tests' own files are in. */
+/* Made by tools/exchange/files/torch_files.py; in the directory that the tests' own files are in. */
 static const char *data_path(const char *name) {
   static char full[1024];
   (void)snprintf(full, sizeof full, "%s/io/data/%s", getenv("SITU_TEST_ROOT"), name);

@@ -13,7 +13,7 @@
 static const char *const types[] = { "Q8_0", "Q4_0", "Q4_K", "Q5_K", "Q6_K" };
 enum { TYPES = 5 };
 
-/* tests/io/gguf/blocks.gguf, which tools/exchange/gguf_cases.py writes: with it lie the package's values. */
+/* tests/io/gguf/blocks.gguf, which tools/exchange/files/gguf_cases.py writes: with it lie the package's values. */
 static situ_gguf *open_cases(void) {
   char file[1024];
   const char *root = getenv("SITU_TEST_ROOT");

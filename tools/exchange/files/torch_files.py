@@ -3,7 +3,7 @@
 SPDX-License-Identifier: MIT
 
   pip install 'torch==2.15.*' safetensors
-  python3 tools/exchange/torch_files.py [DIRECTORY]      by default tests/io/data
+  python3 tools/exchange/files/torch_files.py [DIRECTORY]      by default tests/io/data
 
 NAME.pt is what torch.save wrote. NAME.safetensors has each of its tensors under its path, contiguous, and each number,
 bool and string as the reader gives it: a 0-dim i64, f64 or bool, or UTF-8 bytes."""
@@ -113,7 +113,7 @@ def main():
 
 
 here = os.path.dirname(os.path.abspath(__file__))
-directory = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "..", "..", "tests", "io", "data")
+directory = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "..", "..", "..", "tests", "io", "data")
 if __name__ == "__main__":
     os.makedirs(directory, exist_ok=True)
     main()
