@@ -66,7 +66,8 @@ SITU_API SITU_CHECKED situ_nn_module *situ_export_dynamic(situ_nn_module *m, con
                                                           const situ_export_dim *dims, int64_t count);
 
 /** torch.export.save: writes a program that situ_export made to a .pt2 archive, as of PyTorch 2.15, which
-    torch.export.load reads. The file is replaced as a whole. SITU_E_STATE for any other module. */
+    torch.export.load reads. The file is replaced as a whole. SITU_E_STATE for any other module; SITU_E_DTYPE for a
+    program that was cast since (situ_nn_to_dtype): export the cast module instead. */
 SITU_API SITU_CHECKED situ_status situ_export_save(situ_nn_module *program, const char *path);
 
 typedef struct situ_onnx_export_options {

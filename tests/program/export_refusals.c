@@ -148,6 +148,28 @@ static void a_failed_save_leaves_the_file(void **state) {
   situ_nn_free(m);
 }
 
+/* Each value of the file is declared as it was in the trace, so situ_export_load would refuse the file. */
+static void a_program_that_was_cast_is_refused(void **state) {
+  (void)state;
+  situ_nn_module *m = situ_nn_sequential(situ_nn_linear(4, 2, NULL));
+  situ_tree *inputs = SITU_TREE(situ_ones(SITU_SHAPE(2, 4), NULL));
+  situ_nn_module *program = situ_export(m, inputs), *copy = situ_nn_clone(program);
+  assert_int_equal(situ_export_save(program, "cast.pt2"), SITU_OK);
+  assert_int_equal(situ_nn_to_dtype(copy, SITU_BF16), SITU_OK);
+  assert_int_equal(situ_export_save(copy, "cast.pt2"), SITU_E_DTYPE);
+  const char *message = situ_error_message();
+  if (!strstr(message, "0.weight is bf16, and was f32")) fail_msg("%s", message);
+  situ_error_clear();
+  situ_nn_module *kept = situ_export_load("cast.pt2", NULL);
+  assert_non_null(kept);
+  assert_int_equal(situ_export_save(program, "cast.pt2"), SITU_OK);
+  assert_int_equal(situ_nn_to_dtype(copy, SITU_F32), SITU_OK);
+  assert_int_equal(situ_export_save(copy, "cast.pt2"), SITU_OK);
+  situ_tree_free(inputs);
+  situ_nn_module *all[] = { kept, copy, program, m };
+  for (int i = 0; i < 4; i++) situ_nn_free(all[i]);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(a_long_list_is_refused_with_the_limit, open_scope, close_scope),
@@ -159,6 +181,7 @@ int main(void) {
     cmocka_unit_test_setup_teardown(errors_of_forward_are_reported, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(only_programs_are_saved, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(a_failed_save_leaves_the_file, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(a_program_that_was_cast_is_refused, open_scope, close_scope),
   };
   return cmocka_run_group_tests_name("program/export_refusals", tests, NULL, NULL);
 }

@@ -255,9 +255,23 @@ static void reset(void) {
   assert_int_equal(situ_scope_end(&s), SITU_OK);
 }
 
-/* Busy, or written meanwhile; of a program also that it has got another dtype or device than its input. */
-static bool is_refusal(situ_status status) {
-  return status == SITU_E_STATE || status == SITU_E_DTYPE || status == SITU_E_DEVICE;
+/* A program has got another dtype or device than its input. */
+static bool is_unsuited(situ_status status) { return status == SITU_E_DTYPE || status == SITU_E_DEVICE; }
+/* Or busy, or written meanwhile. */
+static bool is_refusal(situ_status status) { return status == SITU_E_STATE || is_unsuited(status); }
+
+/* Saves after each of two writes, which go there and back, on this thread alone. */
+static void run_in_turn(const char *what, const struct saver *saver, const struct writer *writer) {
+  for (int i = 0; i < 2; i++) {
+    situ_scope s;
+    situ_scope_begin(&s);
+    if (writer->write() != SITU_OK) fail_msg("%s: %s", what, situ_error_message());
+    assert_int_equal(situ_scope_end(&s), SITU_OK);
+    if (saver->save(saver->path) != SITU_OK && !is_unsuited(situ_error()))
+      fail_msg("%s, in turn: %s", what, situ_error_message());
+    situ_error_clear();
+    expect_loads(what, saver, writer);
+  }
 }
 
 static void run_pair(const struct saver *saver, const struct writer *writer, int count) {
@@ -267,6 +281,7 @@ static void run_pair(const struct saver *saver, const struct writer *writer, int
   snprintf(what, sizeof what, "%s beside %s", saver->name, writer->name);
   reset();
   if (saver->save(saver->path) != SITU_OK) fail_msg("%s: alone: %s", what, situ_error_message());
+  run_in_turn(what, saver, writer);
   stop = false;
   writes = 0;
   assert_int_equal(pthread_create(&thread, NULL, keep_writing, (void *)(uintptr_t)writer), 0);

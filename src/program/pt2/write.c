@@ -86,6 +86,21 @@ static bool find_kinds(situ__pt2_writer *w) {
   return good;
 }
 
+/* The graph declares each value as it was when the module was exported; a cast since then changed the parts alone. */
+static bool is_as_exported(const situ__pt2_writer *w) {
+  const situ__program *p = w->program;
+  for (int32_t i = 0; i < p->parts; i++) {
+    const situ_tensor *t = situ_nn_get_tensor(w->module, p->part[i].path);
+    const situ_dtype before = p->meta[p->part[i].value].dtype;
+    if (!t || situ_dtype_of(t) == before) continue;
+    return situ__fail(SITU_E_DTYPE, op,
+                      "%s is %s, and was %s when the program was exported: cast it back, or export the cast module",
+                      p->part[i].path, situ_dtype_name(situ_dtype_of(t)), situ_dtype_name(before)),
+           false;
+  }
+  return true;
+}
+
 /* Writes the values to a file of their own, row-major. */
 static bool write_values(situ__zip_writer *zip, const char *name, situ_tensor *t) {
   size_t bytes;
@@ -190,10 +205,10 @@ situ_status situ_export_save(situ_nn_module *program, const char *path) {
   w.kind = situ__alloc(((size_t)p->parts + 1) * sizeof *w.kind);
   w.seen = situ__calloc((size_t)p->values + 1, sizeof *w.seen);
   bool good = (w.name && w.kind && w.seen) || (situ__no_memory(op, (size_t)p->values * sizeof *w.name), false);
-  good = good && find_kinds(&w) && name_values(&w);
-  if (good && !situ__pt2_write_model(&w)) good = (situ__no_memory(op, w.json.length), false);
   situ__still still = { 0 };
-  good = good && situ__program_hold(op, &still, program) && write_file(&w, path, &still);
+  good = good && situ__program_hold(op, &still, program) && is_as_exported(&w) && find_kinds(&w) && name_values(&w);
+  if (good && !situ__pt2_write_model(&w)) good = (situ__no_memory(op, w.json.length), false);
+  good = good && write_file(&w, path, &still);
   situ__still_end(&still);
   situ__free(w.name);
   situ__free(w.kind);
