@@ -116,11 +116,14 @@ static bool only_mine(void) {
   return !c;
 }
 
-static SITU_COLD bool is_admitted(const situ__use *use) {
+static SITU_COLD bool is_admitted(situ__use *use) {
   situ__mutex_lock(&claiming);
   bool good = only_mine() || use->marks(use->object, is_free);
   situ__mutex_unlock(&claiming);
-  if (!good) pop_use();
+  if (!good) {
+    pop_use();
+    *use = (situ__use){ 0 };
+  }
   return good;
 }
 

@@ -28,6 +28,12 @@ typedef struct situ__use {
 bool situ__use_begin(situ__use *use, situ__marks *marks, const void *object);
 /* Ends the innermost use of this thread. */
 void situ__use_end(void);
+/* Ends the use, if it was begun. */
+static inline void situ__use_leave(const situ__use *use) {
+  if (use->marks) situ__use_end();
+}
+/* Declares a use that ends with the block. */
+#define SITU__USE(use) __attribute__((cleanup(situ__use_leave))) situ__use use = { 0 }
 
 /* Must not be moved in memory until it ends. */
 typedef struct situ__claim {
@@ -47,6 +53,8 @@ void situ__claim_end(situ__claim *claim);
    (optim/busy.c): for the directories above. */
 bool situ__module_marks(const void *module, situ__mark_visitor *visit);
 bool situ__optim_marks(const void *optim, situ__mark_visitor *visit);
+/* Begins a use of a module. Returns false after recording that another thread moves, changes or frees it. */
+bool situ__module_use(const char *op, const void *module, situ__use *use);
 
 /* Forwards, which share a module, write its running statistics, and a save reads them. A write holds the locks of all
    storages that it writes together, a reader that of the storage it reads. Waits for the other thread; so the holder of

@@ -41,8 +41,9 @@ static bool owned_marks(const void *object, situ__mark_visitor *visit) {
 
 static bool own_mark(const void *object, situ__mark_visitor *visit) { return visit(mark_of(object)); }
 
-bool situ__nn_use(const char *op, const situ_nn_module *m, situ__use *use) {
-  return __builtin_expect(situ__use_begin(use, situ__module_marks, m), 1) || situ__busy(op, situ__nn_type(m)->name);
+bool situ__module_use(const char *op, const void *module, situ__use *use) {
+  return __builtin_expect(situ__use_begin(use, situ__module_marks, module), 1) ||
+         situ__busy(op, situ__nn_type(module)->name);
 }
 
 bool situ__nn_claim(const char *op, const situ_nn_module *m, situ__claim *claim) {

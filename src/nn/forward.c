@@ -71,7 +71,7 @@ static bool enter(frame *f, const situ_nn_module *m, const situ_tensor *x, const
                       "%s: more than %d calls of modules inside each other; a forward that calls itself has no end",
                       situ__nn_type(m)->name, SITU__NN_CALLS),
            false;
-  if (!situ__nn_use("nn_forward", m, &f->use)) return false;
+  if (!situ__module_use("nn_forward", m, &f->use)) return false;
   f->running = (situ__nn_frame){ m, x, inputs, site, false, depth, NULL, situ__nn_running };
   situ__nn_running = &f->running;
   set_site(f, situ__nn_type(m), site);

@@ -119,8 +119,6 @@ void situ__nn_give_up(situ_nn_module *m);
 /* Ends the call during which a module was released: frees it. */
 void situ__nn_end(situ_nn_module *m);
 /* ---- other threads (busy.c): all return false after recording that another thread is in the way ---- */
-/* For a call that uses m and all its parts. End: situ__use_end. */
-bool situ__nn_use(const char *op, const situ_nn_module *m, situ__use *use);
 /* For a change of m and all its parts: their devices or values. */
 bool situ__nn_claim(const char *op, const situ_nn_module *m, situ__claim *claim);
 /* For a change of m's own parts. No other thread knows a module that is being built. */

@@ -296,7 +296,7 @@ situ_tensor *situ_nn_utils_parametrized(situ_nn_module *m, const char *name) {
   if (!situ__nn_given(op, "module", m) || !situ__given(op, "name", name)) return NULL;
   const list *l = find_list(m, name);
   if (!l) return refuse(op, SITU_E_ARG, m, name, "is not parametrized"), NULL;
-  if (!situ__nn_use(op, m, &use)) return NULL;
+  if (!situ__module_use(op, m, &use)) return NULL;
   situ_tensor *y = compute(l);
   situ__use_end();
   return y;

@@ -87,7 +87,7 @@ situ_status situ_nn_walk(situ_nn_module *m, unsigned which, situ_nn_visitor visi
   if (!visit) return situ__null("nn_walk", "visit");
   walker w = { .which = which, .visit = visit, .payload = payload };
   situ__use use;
-  if (!situ__nn_use("nn_walk", m, &use)) return situ_error();
+  if (!situ__module_use("nn_walk", m, &use)) return situ_error();
   situ_status status = walk(&w, m, NULL, 0);
   situ__use_end();
   situ__text_free(&w.path);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/busy.h"
 #include "base/fail.h"
 #include "base/handle.h"
 #include "place/place.h"
@@ -141,7 +142,10 @@ static bool find(search *s, situ_nn_module *m, const situ_tree *inputs) {
 
 int64_t situ_place_signature(situ_nn_module *m, const situ_tree *inputs, char *buffer, size_t size) {
   static const char op[] = "place_signature";
-  if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__optional(op, "inputs", inputs, SITU__A_TREE)) return -1;
+  SITU__USE(use);
+  if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__optional(op, "inputs", inputs, SITU__A_TREE) ||
+      !situ__module_use(op, m, &use))
+    return -1;
   search s = { .failed = false };
   situ__text text = { 0 };
   const bool good = find(&s, m, inputs) && !s.failed;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/busy.h"
 #include "base/fail.h"
 #include "base/handle.h"
 #include "place/compare/compare.h"
@@ -132,7 +133,9 @@ static bool compare(situ__comparing *c, situ_device a, situ_device b, situ_place
 situ_status situ_place_compare(situ_nn_module *m, const situ_tree *inputs, situ_device a, situ_device b,
                                const situ_place_compare_options *options, situ_place_comparison *out) {
   static const situ_place_compare_options plain;
-  if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__valid(op, "inputs", inputs, SITU__A_TREE))
+  SITU__USE(use);
+  if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__valid(op, "inputs", inputs, SITU__A_TREE) ||
+      !situ__module_use(op, m, &use))
     return situ_error();
   situ__comparing c = {
     .options = options ? options : &plain, .module = m, .inputs = inputs, .random = situ_get_rng_state()

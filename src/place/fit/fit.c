@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/busy.h"
 #include "base/fail.h"
 #include "base/handle.h"
 #include "place/fit/fit.h"
@@ -313,8 +314,9 @@ situ_status situ_place_fit(situ_nn_module *m, const situ_tree *inputs, const sit
                            int64_t limit_count, const situ_place_fit_options *options, situ_place_layout *layout) {
   static const situ_place_fit_options plain;
   if (!options) options = &plain;
+  SITU__USE(use);
   if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__valid(op, "inputs", inputs, SITU__A_TREE) ||
-      !situ__given(op, "limits", limits) || !situ__given(op, "layout", layout))
+      !situ__given(op, "limits", limits) || !situ__given(op, "layout", layout) || !situ__module_use(op, m, &use))
     return situ_error();
   *layout = (situ_place_layout){ 0 };
   if (options->whole_count < 0 || (options->whole_count && !options->whole)) return situ__null(op, "options.whole");

@@ -193,11 +193,8 @@ static situ_status look_alone(situ__lint *l, situ_nn_module *m) {
 }
 
 static situ_status look_beside(situ__lint *l, situ_nn_module *m) {
-  situ__use use;
-  if (!situ__use_begin(&use, situ__module_marks, m)) return situ__busy(l->op, m->type->name), situ_error();
-  const situ_status status = look(l, m);
-  situ__use_end();
-  return status;
+  SITU__USE(use);
+  return situ__module_use(l->op, m, &use) ? look(l, m) : situ_error();
 }
 
 static situ_status run_lint(situ__lint *l, situ_nn_module *m, const situ_lint_options *options, bool beside) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/busy.h"
 #include "base/fail.h"
 #include "base/handle.h"
 #include "base/text.h"
@@ -221,6 +222,7 @@ static situ_nn_module *runnable(situ__preflight *p, situ_nn_module *m) {
     p->failed = true;
     return NULL;
   }
+  if (situ_error() == SITU_E_STATE) return p->refused = true, NULL; /* another thread is in the way */
   if (situ_error() != SITU_E_UNSUPPORTED) {
     situ_dry_tell(&p->dry);
     return NULL;
@@ -374,7 +376,7 @@ bool situ__preflight_run(situ__preflight *p, const situ__trial *trial) {
   if (!p->refused) return true;
   char *site = strstr(text, "\n  at "); /* this call's, which the new error has too */
   if (site) *site = '\0';
-  return situ__fail(status, op, "options.map: %s", text), false;
+  return situ__fail(status, op, status == SITU_E_STATE ? "%s" : "options.map: %s", text), false;
 }
 
 void situ__preflight_free(situ__preflight *p) {
@@ -411,7 +413,9 @@ situ_status situ_place_check(situ_nn_module *m, const situ_tree *inputs, const s
   static const situ_place_check_options plain;
   if (!options) options = &plain;
   const situ__trial trial = { .module = m, .inputs = inputs, .options = options };
-  if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__valid(op, "inputs", inputs, SITU__A_TREE))
+  SITU__USE(use);
+  if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__valid(op, "inputs", inputs, SITU__A_TREE) ||
+      !situ__module_use(op, m, &use))
     return situ_error();
   if (report) *report = (situ_place_report){ 0 };
   if (!situ__preflight_options(op, trial.options)) return situ_error();

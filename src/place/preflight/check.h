@@ -65,7 +65,7 @@ typedef struct situ__preflight {
   bool backward;    /* in backward */
   bool making;      /* the statements of the trial are made */
   bool unmade;      /* one of them cannot be made */
-  bool refused;     /* the program's map: the error says why */
+  bool refused;     /* the program's map, or beside another thread: the error says why */
   bool hears;       /* calls between ranks are of the step that is reported */
   bool failed;      /* out of memory: findings are incomplete */
 } situ__preflight;

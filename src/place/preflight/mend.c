@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/busy.h"
 #include "base/fail.h"
 #include "base/handle.h"
 #include "place/preflight/check.h"
@@ -221,7 +222,9 @@ situ_status situ_place_mend(situ_nn_module *m, const situ_tree *inputs, const si
   static const situ_place_check_options plain;
   if (!fixes) return situ__null(op, "fixes");
   *fixes = (situ_place_fixes){ 0 };
-  if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__valid(op, "inputs", inputs, SITU__A_TREE))
+  SITU__USE(use);
+  if (!situ__valid(op, "module", m, SITU__A_MODULE) || !situ__valid(op, "inputs", inputs, SITU__A_TREE) ||
+      !situ__module_use(op, m, &use))
     return situ_error();
   situ_place_report report;
   const situ_status status = situ_place_check(m, inputs, options, &report);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/busy.h"
 #include "base/fail.h"
 #include "program/graph/module.h"
 #include "situ/sys/tensor.h"
@@ -508,6 +509,8 @@ static bool trace_once(situ__trace *t) {
 bool situ__trace_run(situ__trace *t) { return trace_once(t) || situ__trace_explain(t); }
 
 static situ_nn_module *export(situ__trace like) {
+  SITU__USE(use);
+  if (!situ__module_use(like.op, like.module, &use)) return NULL;
   situ_nn_module *program = NULL;
   situ__trace first = { .op = NULL };
   like.loops = true;
