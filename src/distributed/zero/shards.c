@@ -73,12 +73,15 @@ static void end_pass(situ__zero_shards *s, int way) {
   s->last[way] = NONE_NEXT;
 }
 
-/* Drops the unit that was gathered ahead. Returns false after recording an error. */
+/* Drops the unit that was gathered ahead, which did not come. Returns false after recording an error. */
 static bool drop_ahead(const char *op, const situ_dist_zero *z) {
+  situ__zero_shards *s = z->shards;
   bool good = true;
-  for (int64_t i = 0; z->shards->ahead != NONE_NEXT && i < z->ddp->bucket_count; i++)
-    if (z->shards->holders[i].ahead) good = situ__zero_drop_gather(op, z, &z->shards->holders[i].ahead) && good;
-  z->shards->ahead = NONE_NEXT;
+  if (s->ahead == NONE_NEXT) return true;
+  *s->guess = OFTEN_OTHER;
+  s->ahead = NONE_NEXT;
+  for (int64_t i = 0; i < z->ddp->bucket_count; i++)
+    if (s->holders[i].ahead) good = situ__zero_drop_gather(op, z, &s->holders[i].ahead) && good;
   return good;
 }
 
@@ -182,12 +185,9 @@ static bool hold_unit(const char *op, unit *u, int way,
                       bool (*hold)(const char *op, const situ_dist_zero *z, int64_t i)) {
   situ__zero_shards *s = u->zero->shards;
   const int me = (int)(u - s->units);
-  if (s->ahead != NONE_NEXT && s->ahead != me) {
-    *s->guess = OFTEN_OTHER;
-    if (!drop_ahead(op, u->zero)) return false;
-  }
+  if (s->ahead != me && !drop_ahead(op, u->zero)) return false;
+  if (!each_bucket(op, u, hold)) return false; /* `ahead` stays: other buckets of it may be on their way */
   s->ahead = NONE_NEXT;
-  if (!each_bucket(op, u, hold)) return false;
   if (u->seen[way] == s->pass[way]) end_pass(s, way);
   unit *before = s->last[way] == NONE_NEXT ? NULL : &s->units[s->last[way]];
   if (before && before->next[way] != OFTEN_OTHER) before->next[way] = me;
@@ -230,6 +230,12 @@ static situ_status behind_forward(situ_nn_module *m, situ_tree **inputs, situ_tr
   u->runs = false;
   if (!each_bucket(forward_op, u, leave_forward)) return situ_error();
   return situ_tree_each(*output, watch_result, u);
+}
+
+/* A unit that is still on its way did not come. Until the next forward the program may write to this rank's parts. */
+static situ_status behind_module(situ_nn_module *m, situ_tree **inputs, situ_tree **output, void *payload) {
+  (void)m, (void)inputs, (void)output;
+  return drop_ahead(forward_op, payload) ? SITU_OK : situ_error();
 }
 
 static situ_status behind_pass(void *payload) {
@@ -337,10 +343,12 @@ static bool divide_units(division *v) {
   return true;
 }
 
-static bool watch_units(situ__zero_shards *s) {
+static bool watch_units(situ_dist_zero *z) {
+  const situ_comm *c = z->comm;
+  situ__zero_shards *s = z->shards;
+  if (situ__dist_hook(c, z->ddp->module, false, behind_module, z, &s->behind) != SITU_OK) return false;
   for (int i = 0; i < s->unit_count; i++) {
     unit *u = &s->units[i];
-    const situ_comm *c = u->zero->comm;
     if (situ__dist_hook(c, u->module, true, before_forward, u, &u->before) != SITU_OK) return false;
     SITU_IGNORE(!situ_nn_retain(u->module)); /* the program may replace it */
     if (situ__dist_hook(c, u->module, false, behind_forward, u, &u->behind) != SITU_OK) return false;
@@ -368,6 +376,7 @@ static bool make_shards(const char *op, situ_dist_zero *z) {
   if (!s) return situ__no_memory(op, sizeof *s), false;
   s->ahead = s->last[FORWARD] = s->last[BACKWARD] = NONE_NEXT;
   s->pass[FORWARD] = s->pass[BACKWARD] = 1;
+  s->behind = -1;
   s->parts = situ__alloc(items * sizeof *s->parts);
   s->versions = situ__calloc(items, sizeof *s->versions);
   s->marks = situ__calloc(items, sizeof *s->marks);
@@ -393,7 +402,7 @@ bool situ__zero_begin_shards(const char *op, situ_dist_zero *z, const situ_dist_
   situ__free(v.used);
   if (!divided) return false;
   add_to_all(z->shards);
-  return watch_units(z->shards);
+  return watch_units(z);
 }
 
 /* ---- groups ---- */
@@ -460,6 +469,7 @@ void situ__zero_end_shards(situ_dist_zero *z) {
   if (!s || !z->ddp) return;
   remove_from_all(s);
   if (s->holders) SITU_IGNORE(!drop_ahead("dist_zero_free", z));
+  if (s->behind >= 0) situ_nn_remove_hook(z->ddp->module, s->behind);
   for (int i = 0; i < s->unit_count; i++) {
     if (s->units[i].behind >= 0) situ_nn_remove_hook(s->units[i].module, s->units[i].behind);
     if (s->units[i].before < 0) continue;

@@ -49,6 +49,7 @@ struct situ__zero_shards {
   uint64_t pass[2]; /* the number of forwards and of backwards */
   int ahead;        /* the unit that is gathered while another one computes; NONE_NEXT */
   int *guess;       /* why: the `next` of the unit before it */
+  int64_t behind;   /* handle of the hook behind the module's forward; -1: none */
 };
 
 static inline bool situ__zero_is_part_of(const situ_dist_zero *z, int64_t k, int64_t item) {

@@ -77,7 +77,86 @@ static void the_next_unit_is_gathered_while_one_computes(void **state) {
   }
 }
 
+/* ---- passes that end before the unit that is on its way ---- */
+
+typedef struct net {
+  situ_nn_module base;
+  int count, cut; /* layers that run; the layer behind which backward ends, 0: none */
+} net;
+static situ_tensor *run_net(situ_nn_module *m, situ_tensor *x) {
+  const net *n = (net *)m;
+  for (int i = 0; i < n->count; i++) {
+    const char path[] = { (char)('0' + i), '\0' };
+    if (n->cut && i == n->cut) x = situ_detach(x);
+    x = situ_nn_forward(situ_nn_get_submodule(m, path), x);
+  }
+  return x;
+}
+static const situ_nn_type net_type = { .name = "Net", .size = sizeof(net), .forward = run_net };
+
+static situ_tensor *run_all(net *n, int count, int cut) {
+  n->count = count, n->cut = cut;
+  return situ_nn_forward(&n->base, situ_ones(SITU_SHAPE(2, 6), &(situ_options){ .device = test_device() }));
+}
+
+/* Headers that a backward sends; -1: it failed. */
+static int64_t count_backward(const world_rank *self, net *n, int cut) {
+  situ_scope s;
+  situ_scope_begin(&s);
+  situ_tensor *y = situ_sum(run_all(n, AHEAD_LAYERS, cut), NULL);
+  const int64_t before = situ_comm_sim_messages(self->world, self->rank);
+  const bool good = situ_backward(y, NULL) == SITU_OK;
+  return situ_scope_end(&s) == SITU_OK && good ? situ_comm_sim_messages(self->world, self->rank) - before : -1;
+}
+
+static void end_early(world_rank *self) {
+  net *n = ((net **)self->payload)[self->rank];
+  situ_dist_zero *zero = NULL;
+  double sum = 1;
+  situ_dist_ddp *ddp = situ_dist_ddp_new(at_home(&n->base), self->comm, NULL);
+  MUST(ddp && (zero = situ_dist_zero3_new(situ_nn_parameters(&n->base), ddp, NULL, situ_optim_sgd, 1e-3, NULL)));
+  int64_t sent[4];
+  for (int k = 0; k < 4; k++) {
+    MUST((sent[k] = count_backward(self, n, k ? 2 : 0)) > 0);
+    MUST(situ_dist_zero_step(zero) == SITU_OK && situ_dist_zero_zero_grad(zero) == SITU_OK);
+  }
+  MUST(sent[2] == sent[1] - 1 && sent[3] == sent[2]); /* a unit that did not come is not gathered again */
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  MUST(run_all(n, AHEAD_LAYERS - 1, 0)); /* the last layer was on its way */
+  const situ_optim *o = situ_dist_zero_optim(zero);
+  for (int64_t i = 0; i < situ_optim_count(o); i++) MUST(situ_zero_(situ_optim_param(o, i, NULL)));
+  MUST(situ_item(situ_sum(situ_nn_forward(situ_nn_get_submodule(&n->base, "3"),
+                                          situ_ones(SITU_SHAPE(2, 6), &(situ_options){ .device = test_device() })),
+                          NULL),
+                 &sum) == SITU_OK);
+  MUST(situ_scope_end(&s) == SITU_OK && sum == 0); /* it has the values of now */
+out:
+  situ_dist_zero_free(zero);
+  situ_dist_ddp_free(ddp);
+}
+
+static void what_did_not_come_is_forgotten(void **state) {
+  (void)state;
+  net *model[2];
+  world_rank ranks[WORLD_MOST];
+  for (int r = 0; r < 2; r++) {
+    model[r] = situ_nn_alloc(&net_type);
+    for (int i = 0; i < AHEAD_LAYERS; i++) {
+      const char name[] = { (char)('0' + i), '\0' };
+      situ_nn_add_child(&model[r]->base, name, NULL, situ_nn_linear(6, 6, NULL));
+    }
+    assert_non_null(situ_nn_done(model[r]));
+  }
+  world_run(situ_comm_sim_new(2, NULL), ranks, 2, end_early, model, 20);
+  for (int r = 0; r < 2; r++) {
+    expect_rank_ok(&ranks[r]);
+    situ_nn_free(&model[r]->base);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = { TEST(the_next_unit_is_gathered_while_one_computes) };
+  const struct CMUnitTest tests[] = { TEST(the_next_unit_is_gathered_while_one_computes),
+                                      TEST(what_did_not_come_is_forgotten) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
