@@ -53,7 +53,7 @@ static void nothing_else_uses_it_meanwhile(void **state) {
   expect_refused(situ_data_map(x, SITU_F32, SITU_LEASE_READ), SITU_E_STATE, "data_map", held);
   assert_int_equal(situ_to_(x, situ_dev("cpu")), SITU_E_STATE);
   assert_non_null(strstr(situ_error_message(), "the program leased it at "));
-  expect_error(SITU_E_STATE, "to_", "map.c:");
+  expect_error(SITU_E_STATE, "to_", test_has_lines() ? "map.c:" : "the program leased it at ");
   values[11] = 5;
   expect_ok(situ_data_release(x));
   expect_exact(situ_select(situ_neg(x), 0, 2), SITU_SHAPE(4), -8, -9, -10, -5);
