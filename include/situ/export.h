@@ -50,7 +50,7 @@ typedef struct situ_export_dim {
   const char *input;   /**< its path in the tree of inputs, "ids" or "0"; NULL: the first */
   int dim;             /**< below 0: from the end */
   const char *name;    /**< dimensions of one name have one size; NULL: it has its own */
-  int64_t least, most; /**< 0: 1, and unbounded */
+  int64_t least, most; /**< 0: 1, and unbounded; two sizes from 2 on or more */
   int64_t multiple;    /**< sizes are multiples of it: 32 for a net that halves an image five times; 0: 1 */
 } situ_export_dim;
 

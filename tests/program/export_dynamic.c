@@ -261,6 +261,7 @@ static situ_tensor *squares(situ_tensor *x) {
   return situ_mul(x, situ_full(SITU_SCALAR, (double)(n % 3), NULL));
 }
 static situ_tensor *rests(situ_tensor *x) { return situ_narrow(x, 0, 0, situ_size(x, 0) % 5); }
+static situ_tensor *given(situ_tensor *x) { return x; }
 static situ_tensor *fixed(situ_tensor *x) { return situ_reshape(x, SITU_SHAPE(6, 5)); }
 
 static void is_refused(function run, const situ_export_dim *dims, int count, situ_status status, const char *first,
@@ -291,13 +292,42 @@ static void wrong_dims_are_refused(void **state) {
   const situ_export_dim none = { .input = "ids", .name = "batch" }, third = { .dim = 2, .name = "batch" },
                         unnamed = { .dim = 0 }, narrow = { .name = "batch", .most = 4 },
                         odd = { .name = "batch", .multiple = 2 },
-                        twice[] = { { .name = "n" }, { .dim = 1, .name = "n" } };
+                        twice[] = { { .name = "n" }, { .dim = 1, .name = "n" } },
+                        again[] = { { .name = "n" }, { .dim = -2, .name = "m" } },
+                        one = { .name = "n", .least = 5, .most = 5 };
   is_refused(chooses, &none, 1, SITU_E_ARG, "no dimension 0 of 'ids'", "inputs");
   is_refused(chooses, &third, 1, SITU_E_ARG, "no dimension 2", "inputs");
   is_refused(chooses, &unnamed, 1, SITU_E_UNSUPPORTED, "at size_0_0 = 5", "other calls");
   is_refused(chooses, &narrow, 1, SITU_E_ARG, "'batch' is 5 in inputs", "1 to 4");
   is_refused(chooses, &odd, 1, SITU_E_ARG, "'batch' is 5 in inputs", "a multiple of 2");
   is_refused(chooses, twice, 2, SITU_E_ARG, "two dimensions named 'n'", "sizes");
+  is_refused(chooses, again, 2, SITU_E_ARG, "dimension -2 of 'the first'", "given twice");
+  is_refused(given, &one, 1, SITU_E_ARG, "'n' has one size from 2 on, 5", "leave it out");
+  const situ_export_dim far = { .name = "n", .multiple = INT64_C(1) << 61 };
+  situ_nn_module *m = make(given);
+  situ_tree *inputs = SITU_TREE(situ_zeros(SITU_SHAPE(0, 0), NULL));
+  assert_null(situ_export_dynamic(m, inputs, &far, 1));
+  assert_int_equal(situ_error(), SITU_E_ARG);
+  situ_error_clear();
+  situ_tree_free(inputs);
+  situ_nn_free(m);
+}
+
+/* Names that are the same as identifiers get numbers that no other name has; a program without calls is one, too. */
+static void names_are_kept_apart(void **state) {
+  (void)state;
+  situ_export_input in;
+  const situ_export_dim dims[] = { { .name = "a_b_2" }, { .dim = 1, .name = "a.b" }, { .dim = 2, .name = "a_b" } };
+  situ_nn_module *m = make(given);
+  situ_tree *inputs = SITU_TREE(situ_zeros(SITU_SHAPE(3, 4, 5), NULL));
+  situ_nn_module *program = situ_export_dynamic(m, inputs, dims, 3);
+  assert_true(program && situ_export_input_at(program, 0, &in));
+  assert_string_equal(in.size[0].symbol, "a_b_2");
+  assert_string_equal(in.size[1].symbol, "a_b");
+  assert_string_equal(in.size[2].symbol, "a_b_3");
+  situ_tree_free(inputs);
+  situ_nn_free(program);
+  situ_nn_free(m);
 }
 
 int main(void) {
@@ -307,6 +337,7 @@ int main(void) {
     cmocka_unit_test_setup_teardown(files_have_the_multiples, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(what_no_expression_gives_is_refused, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(wrong_dims_are_refused, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(names_are_kept_apart, open_scope, close_scope),
   };
   return cmocka_run_group_tests_name("program/export_dynamic", tests, NULL, NULL);
 }

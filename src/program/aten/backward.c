@@ -129,6 +129,7 @@ static situ_tensor *run_selecting(situ__op_call *c) {
 static situ_tensor *run_adaptive(situ__op_call *c) {
   situ_tensor *grad = situ__arg_tensor(c, 0), *x = situ__arg_tensor(c, 1), *gradient;
   const situ_shape size = situ_shape_of(grad);
+  if (size.ndim < 2) return situ__call_refuse(c, "has a gradient of fewer than 2 dimensions");
   situ__arg side[2] = { { .kind = SITU__ARG_INT, .integer = size.dim[size.ndim - 2] },
                         { .kind = SITU__ARG_INT, .integer = size.dim[size.ndim - 1] } };
   const situ__arg sides = { .kind = SITU__ARG_LIST, .count = 2, .list = side };

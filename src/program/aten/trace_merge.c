@@ -322,6 +322,7 @@ static void note_lack(situ__trace_merge *m, int32_t i) {
 static bool put_first(situ__trace *t, int32_t old) {
   situ__program *p = t->program;
   const int32_t added = p->nodes - old;
+  if (!added) return true;
   situ__program_node *head = situ__alloc(((size_t)added + 1) * sizeof *head);
   if (!head) return !(t->failed = true);
   memcpy(head, p->node + old, (size_t)added * sizeof *head);

@@ -23,10 +23,11 @@ static const char *identifier(situ__trace_sizes *s, const char *given) {
   (void)snprintf(name, sizeof name - 4, "%s%s", plain ? "" : "s_", given);
   for (char *c = name; *c; c++)
     if (!is_letter(*c) && !(*c >= '0' && *c <= '9')) *c = '_';
-  size_t length = strlen(name);
+  const size_t length = strlen(name);
+  int number = s->symbols;
   for (int32_t i = 0; i < s->symbols; i++) {
     if (strcmp(s->symbol[i].name, name) != 0) continue;
-    (void)snprintf(name + length, sizeof name - length, "_%d", (int)s->symbols);
+    (void)snprintf(name + length, sizeof name - length, "_%d", number++);
     i = -1;
   }
   return situ__arena_text(&s->arena, name, strlen(name));
@@ -63,7 +64,14 @@ static bool read_range(const situ__trace_sizes *s, const situ_export_dim *d, con
                       example, out->multiple),
            false;
   example /= out->multiple;
-  if (out->most >= 2 && out->least <= out->most && example <= out->most && (example < 2 || example >= out->least))
+  const int64_t start = situ__max_i64(out->least, 2), first = situ__max_i64(example, start);
+  if (start == out->most)
+    return situ__fail(SITU_E_ARG, s->op, "the range of '%s' has one size from 2 on, %" PRId64 ": leave it out of dims",
+                      name, out->most * out->multiple),
+           false;
+  const bool fits = out->multiple <= INT32_MAX && first <= UNBOUNDED / 4 / out->multiple; /* the runs' sizes do */
+  if (fits && out->most >= 2 && out->least <= out->most && example <= out->most &&
+      (example < 2 || example >= out->least))
     return true;
   return situ__fail(SITU_E_ARG, s->op,
                     "'%s' is %" PRId64 " in inputs, and its range is %" PRId64 " to %" PRId64 " times %" PRId64, name,
@@ -118,6 +126,11 @@ static bool add_dim(situ__trace_sizes *s, const situ_tree *inputs, const situ_ex
     return situ__fail(SITU_E_ARG, s->op, "the inputs have no dimension %d of '%s'", d->dim,
                       d->input ? d->input : "the first"),
            false;
+  for (int64_t i = 0; i < s->dims; i++)
+    if (s->dim[i].input == f.found && s->dim[i].dim == dim)
+      return situ__fail(SITU_E_ARG, s->op, "dimension %d of '%s' is given twice", d->dim,
+                        d->input ? d->input : "the first"),
+             false;
   situ__trace_dim *n = &s->dim[s->dims++];
   *n = (situ__trace_dim){ .input = f.found, .dim = dim };
   char own[32];
