@@ -90,11 +90,14 @@ static situ_tensor *sizes_mixed(situ_tensor *x) {
                           situ_reshape(half, SITU_SHAPE(-1, 6)) };
   return situ_mul_scalar(situ_cat(rows, 3, 0), 2);
 }
+/* An op that is two calls, of which the last alone has its shape. */
+static situ_tensor *mean_square(situ_tensor *x) { return situ_mse_loss(x, situ_mul_scalar(x, 3), SITU_REDUCTION_MEAN); }
 /* Halved twice, and enlarged again: sizes are multiples of 4. */
 static situ_tensor *halved(situ_tensor *x) {
   return situ_add(situ_pixel_shuffle(situ_relu(situ_pixel_unshuffle(x, 4)), 4), x);
 }
 static situ_nn_module *make_halved(void) { return make(halved); }
+static situ_nn_module *make_mean_square(void) { return make(mean_square); }
 static situ_nn_module *make_tensors_made(void) { return make(tensors_made); }
 static situ_nn_module *make_sizes_mixed(void) { return make(sizes_mixed); }
 
@@ -124,6 +127,7 @@ static const struct row {
   { "dynamic_lstm", memory, { 3, { 2, 5, 6 } }, 2, { { .name = "batch" }, { .dim = 1, .name = "unit length" } } },
   { "dynamic_encoder", encoder, { 3, { 2, 5, 6 } }, 2, { { .name = "batch" }, { .dim = 1, .name = "length" } } },
   { "dynamic_made", make_tensors_made, { 3, { 2, 5, 6 } }, 2, { { .name = "batch" }, { .dim = 1, .name = "length" } } },
+  { "dynamic_loss", make_mean_square, { 2, { 5, 6 } }, 1, { { .name = "batch" } } },
   { "dynamic_mixed", make_sizes_mixed, { 3, { 2, 5, 6 } }, 2, { { .name = "batch" }, { .dim = 1, .name = "length" } } },
 };
 

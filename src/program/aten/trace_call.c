@@ -95,10 +95,18 @@ const char *situ__trace_module(situ__trace *t) {
   return situ__arena_text(&t->program->arena, path, strlen(path));
 }
 
-/* The result of a call that is not its op's last one has the shape and dtype of the op's. */
+/* The result of a call that is not its op's last one has the dtype of the op's, and its shape; that of an elementwise one
+   has the shape of the op's input, which the last one may reduce. */
 static bool end_pending(situ__trace *t) {
   if (t->pending < 0) return true;
-  t->last = situ__trace_result(t, NULL, situ_desc(t->call->out[0]));
+  const situ__op_row *row = t->program->node[t->pending].row, *first = situ__elementwise_family.row;
+  situ_view_desc like = *situ_desc(t->call->out[0]);
+  if (row >= first && row < first + situ__elementwise_family.count) {
+    const uint8_t dtype = like.dtype;
+    like = *situ_desc(t->call->in[0]);
+    like.dtype = dtype;
+  }
+  t->last = situ__trace_result(t, NULL, &like);
   return t->last >= 0 && situ__trace_end_node(t, &t->last, 1);
 }
 
