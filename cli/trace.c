@@ -34,9 +34,12 @@ static void list_sizes(const situ_nn_module *program, free_sizes *f) {
       char *name = f->name[f->count];
       if (*s->symbol) snprintf(name, NAME, "%s", s->symbol);
       else snprintf(name, NAME, "%.*s_%d", NAME - 16, in.name, d);
-      f->dim[f->count++] = (situ_export_dim){
-        .input = in.name, .dim = d, .name = name, .least = s->least, .most = s->most < INT64_MAX ? s->most : 0
-      };
+      f->dim[f->count++] = (situ_export_dim){ .input = in.name,
+                                              .dim = d,
+                                              .name = name,
+                                              .least = s->least,
+                                              .most = s->most < INT64_MAX ? s->most : 0,
+                                              .multiple = s->multiple };
     }
 }
 
@@ -66,16 +69,17 @@ static void tell(const situ_export_dim *d, const char *how, int64_t number, cons
 static situ_nn_module *trace_more(situ_nn_module *program, const situ_tree *inputs, free_sizes *f, int64_t i) {
   enum { HALVED = 32 };
   const int64_t size = situ_shape_of(situ_tree_get(inputs, f->dim[i].input)).dim[f->dim[i].dim];
+  const int64_t own = f->dim[i].multiple;
   situ_error_clear();
-  keep(f, f->name[i], true, 1);
+  keep(f, f->name[i], true, own);
   situ_nn_module *traced = trace(program, inputs, f);
   if (traced) return traced;
   char why[256]; /* the first line */
   snprintf(why, sizeof why, "%.*s", (int)strcspn(situ_error_message(), "\n"), situ_error_message());
   situ_error_clear();
   keep(f, f->name[i], true, HALVED);
-  traced = size && size % HALVED == 0 ? trace(program, inputs, f) : NULL;
-  if (!traced) keep(f, f->name[i], false, 1);
+  traced = size && size % HALVED == 0 && HALVED % own == 0 ? trace(program, inputs, f) : NULL;
+  if (!traced) keep(f, f->name[i], false, own);
   tell(&f->dim[i], traced ? "a multiple of" : "fixed (see --shape) at", traced ? HALVED : size, why);
   return traced;
 }

@@ -160,6 +160,18 @@ static void tells_names_apart(void **state) {
   assert_int_equal(situ_scope_end(&scope), SITU_OK);
 }
 
+/* A file with a size in multiples of 4. */
+static void make_steps(void) {
+  const situ_export_dim dim = { .dim = 2, .name = "height", .multiple = 4 };
+  situ_nn_module *m = situ_nn_sequential(situ_nn_pixel_unshuffle(4), situ_nn_relu());
+  situ_tree *inputs = SITU_TREE(situ_zeros(SITU_SHAPE(1, 1, 8, 8), NULL));
+  situ_nn_module *traced = situ_export_dynamic(m, inputs, &dim, 1);
+  assert_int_equal(situ_export_save(traced, "steps.pt2"), SITU_OK);
+  situ_nn_free(traced);
+  situ_tree_free(inputs);
+  situ_nn_free(m);
+}
+
 static void converts(void **state) {
   (void)state;
   situ_scope scope;
@@ -173,6 +185,10 @@ static void converts(void **state) {
   says("input  f32 [s31, 6]");
   does("convert \"$DATA\"/../pt2/drawn/d100423.pt2 fixed.pt2 --shape x=4,3,4");
   says("note: s77 is fixed (see --shape) at 4 in the new file: export_dynamic: 1 calls cannot be written: mul.Scalar");
+  make_steps();
+  does("convert steps.pt2 again.pt2");
+  does("inspect again.pt2");
+  says("[1, 1, height, 8]  height in steps of 4");
   does("run c.pt2 --input x.npy --output converted");
   does("run \"$DATA\"/mlp.onnx --input x.npy --output onnx");
   assert_true(file_is("converted/output.npy", situ_npy_load("onnx/linear_2.npy", NULL)));
