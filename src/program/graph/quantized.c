@@ -110,7 +110,7 @@ static situ_tensor *run(const situ_op *op, const situ__quantized *q, situ_tensor
   return situ_op_run(op, in, OPERANDS, p, NULL);
 }
 
-/* ---- composed in f64 ---- */
+/* ---- composed of floats ---- */
 
 situ_tensor *situ__quantized_spread(situ_tensor *t, situ_dtype dtype, int after) {
   if (!t) return NULL;
@@ -127,14 +127,14 @@ situ_tensor *situ__quantized_saturate(situ_tensor *x, situ_tensor *zero, situ_dt
   return situ_to_dtype(situ_clamp(y, low, dtype == SITU_U8 ? 255 : -low - 1), dtype);
 }
 
-static situ_tensor *without_zero(situ_tensor *t, situ_tensor *zero, int after) {
-  situ_tensor *x = situ_to_dtype(t, SITU_F64);
-  return zero ? situ_sub(x, situ__quantized_spread(zero, SITU_F64, after)) : x;
+static situ_tensor *without_zero(situ_tensor *t, situ_tensor *zero, situ_dtype dtype, int after) {
+  situ_tensor *x = situ_to_dtype(t, dtype);
+  return zero ? situ_sub(x, situ__quantized_spread(zero, dtype, after)) : x;
 }
 
-/* sums of f64; columns are the dimension before the last `after`. */
+/* sums of floats; columns are the dimension before the last `after`. */
 static situ_tensor *finish(const situ__quantized *q, situ_tensor *sums, int after) {
-  if (q->bias) sums = situ_add(sums, situ__quantized_spread(q->bias, SITU_F64, after));
+  if (q->bias) sums = situ_add(sums, situ__quantized_spread(q->bias, situ_dtype_of(sums), after));
   if (!q->scale) return situ_to_dtype(sums, SITU_I32);
   situ_tensor *y = situ_mul(situ_to_dtype(sums, SITU_F32), situ__quantized_spread(q->scale, SITU_F32, after));
   return q->zero ? situ__quantized_saturate(y, situ__quantized_spread(q->zero, SITU_F32, 0), situ_dtype_of(q->zero))
@@ -154,7 +154,8 @@ static bool is_batch(const situ_shape *a, const situ_shape *b) {
 situ_tensor *situ__quantized_matmul(const situ__quantized *q) {
   const situ_shape a = situ_shape_of(q->a), b = situ_shape_of(q->b);
   if (!is_batch(&a, &b) || !has_kernel(q, b.dim[b.ndim - 1]))
-    return finish(q, situ_matmul(without_zero(q->a, q->zero_a, 1), without_zero(q->b, q->zero_b, 0)), 0);
+    return finish(
+        q, situ_matmul(without_zero(q->a, q->zero_a, SITU_F64, 1), without_zero(q->b, q->zero_b, SITU_F64, 0)), 0);
   const int64_t k = b.dim[b.ndim - 2], n = b.dim[b.ndim - 1], m = a.dim[a.ndim - 2];
   const bool matrix = b.ndim == 2;
   int64_t items = 1;
@@ -199,6 +200,8 @@ static bool is_small(const window_params *p, const situ_shape *x) {
   return true;
 }
 
+/* In f64, whose sums are exact. A trace with a scale is in f32, as DequantizeLinear and Conv compute: onnxruntime has no
+   convolution of f64. */
 static situ_tensor *compose_conv(const situ__quantized *q, const situ_conv_options *o, const int64_t *before,
                                  const int64_t *after) {
   static situ_tensor *(*const plain[])(situ_tensor *, situ_tensor *, situ_tensor *,
@@ -209,8 +212,9 @@ static situ_tensor *compose_conv(const situ__quantized *q, const situ_conv_optio
     pad.dim[pad.ndim++] = before[d];
     pad.dim[pad.ndim++] = after[d];
   }
-  situ_tensor *x = situ_pad(without_zero(q->a, q->zero_a, 0), pad, SITU_PAD_CONSTANT, 0);
-  return finish(q, plain[dims - 1](x, without_zero(q->b, q->zero_b, dims + 1), NULL, o), dims);
+  const situ_dtype dtype = q->scale && is_traced() ? SITU_F32 : SITU_F64;
+  situ_tensor *x = situ_pad(without_zero(q->a, q->zero_a, dtype, 0), pad, SITU_PAD_CONSTANT, 0);
+  return finish(q, plain[dims - 1](x, without_zero(q->b, q->zero_b, dtype, dims + 1), NULL, o), dims);
 }
 
 situ_tensor *situ__quantized_conv(const situ__quantized *q, const situ_conv_options *o, const int64_t *before,
