@@ -95,8 +95,8 @@ const char *situ__trace_module(situ__trace *t) {
   return situ__arena_text(&t->program->arena, path, strlen(path));
 }
 
-/* The result of a call that is not its op's last one has the dtype of the op's, and its shape; that of an elementwise one
-   has the shape of the op's input, which the last one may reduce. */
+/* The result of a call that is not its op's last one has the dtype of the op's, and its shape; that of an elementwise
+   one has the shape of the op's input, which the last one may reduce. */
 static bool end_pending(situ__trace *t) {
   if (t->pending < 0) return true;
   const situ__op_row *row = t->program->node[t->pending].row, *first = situ__elementwise_family.row;

@@ -200,8 +200,8 @@ static bool is_small(const window_params *p, const situ_shape *x) {
   return true;
 }
 
-/* In f64, whose sums are exact. A trace with a scale is in f32, as DequantizeLinear and Conv compute: onnxruntime has no
-   convolution of f64. */
+/* In f64, whose sums are exact. A trace with a scale is in f32, as DequantizeLinear and Conv compute: onnxruntime has
+   no convolution of f64. */
 static situ_tensor *compose_conv(const situ__quantized *q, const situ_conv_options *o, const int64_t *before,
                                  const int64_t *after) {
   static situ_tensor *(*const plain[])(situ_tensor *, situ_tensor *, situ_tensor *,
