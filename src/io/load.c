@@ -367,8 +367,8 @@ situ_tensor *situ_safetensors_load_part(situ_safetensors *file, const char *name
   const place *p = get_elements(by, file, name);
   if (!p || !situ_shape_numel(by, &p->entry->shape, &numel)) return NULL;
   if (from < 0 || count < 0 || from > numel - count)
-    return situ__fail(SITU_E_ARG, by, "elements %lld to %lld of '%.200s', which has %lld", (long long)from,
-                      (long long)(from + count), name, (long long)numel),
+    return situ__fail(SITU_E_ARG, by, "%lld elements from %lld on of '%.200s', which has %lld", (long long)count,
+                      (long long)from, name, (long long)numel),
            NULL;
   const situ_file_entry *e = p->entry;
   const situ__source source = source_of(by, p->shard);

@@ -263,6 +263,7 @@ static void two_ranks_add_in_one_call(void **state) {
 /* The other rank is a mirror: its headers are this one's. Values never end, and may be read for ever. */
 typedef struct mirror {
   situ_comm_transfer receive, send, values;
+  unsigned char header[512]; /* as the sender's memory may be freed before it is received */
   bool came;
 } mirror;
 
@@ -270,7 +271,8 @@ static situ_status begin_mirrored(void *state, const situ_comm_transfer *t, void
   mirror *m = state;
   situ_comm_transfer *to = t->op == SITU_COMM_RECEIVE ? &m->receive : t->op == SITU_COMM_SEND ? &m->send : &m->values;
   (void)report;
-  m->came |= t->op == SITU_COMM_SEND;
+  if (t->op == SITU_COMM_SEND && (m->came = (size_t)t->count <= sizeof m->header))
+    memcpy(m->header, t->send, (size_t)t->count);
   *to = *t;
   *request = to;
   return SITU_OK;
@@ -280,7 +282,7 @@ static situ_status test_mirrored(void *state, void *request, bool *done, situ_co
   (void)report;
   *done = request == &m->send || (request == &m->receive && m->came);
   if (request == &m->receive && *done) {
-    memcpy(m->receive.receive, m->send.send, (size_t)m->send.count);
+    memcpy(m->receive.receive, m->header, (size_t)m->send.count);
     m->came = false;
   }
   return SITU_OK;

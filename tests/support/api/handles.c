@@ -135,7 +135,7 @@ static bool leaves_out(const api_world *w) {
 }
 
 /* What reports the error of another call. */
-static const char reports_errors[] = "scope_end export onnx_export";
+static const char reports_errors[] = "scope_end export export_dynamic onnx_export";
 
 bool api_failed_before(api_world *w, int i, int k) {
   w->failed = w->must_work = !leaves_out(w) && !api_is(api_name(w), reports_errors);
