@@ -303,7 +303,18 @@ class Calls(nn.Module):
             *op.native_group_norm_backward(g.reshape(1, 2, 4, 2), image, means, rstds, vector[:2], 1, 2, 8, 2, [True] * 3),
             *op.native_batch_norm_backward(planes, planes * 2, vector, vector, vector.abs(), None, None, False, 1e-5, [True] * 3),
             op.add.out(x, g, out=torch.empty_like(x)), op.mm.out(x, g, out=torch.empty_like(x)),
-            torch.searchsorted(x.sort()[0].double(), g), 1 << classes[:3], 9 >> classes[:3]]
+            torch.searchsorted(x.sort()[0].double(), g), 1 << classes[:3], 9 >> classes[:3], *self.quantized(x, g)]
+
+    def quantized(self, x, g):
+        """As PyTorch's quantisation writes it."""
+        import torch.ao.quantization.fx._decomposed  # noqa: F401
+        op, scales, zeros = torch.ops.quantized_decomposed, x[0].abs() / 30 + 0.01, torch.tensor([3, 0, -2, 1])
+        whole = op.quantize_per_tensor(x, 0.02, 5, -128, 127, torch.int8)
+        bytes_ = op.quantize_per_tensor.tensor(g, scales[:1], zeros[:1], 0, 255, torch.uint8)
+        each = op.quantize_per_channel(x * 3, scales, zeros, 1, -128, 127, torch.int8)
+        return [whole, bytes_, each, op.dequantize_per_tensor(whole, 0.02, 5, -128, 127, torch.int8),
+                op.dequantize_per_tensor.tensor(bytes_, scales[:1], zeros[:1], 0, 255, torch.uint8),
+                op.dequantize_per_channel(each, scales, zeros, 1, -128, 127, torch.int8)]
 
     def forward(self, x):
         square = (self.a(x).mean(0) + self.a.weight) * self.scale

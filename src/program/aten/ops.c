@@ -9,7 +9,7 @@ static const situ__op_family *const families[] = {
   &situ__elementwise_family, &situ__special_family, &situ__shape_family,    &situ__join_family,
   &situ__layers_family,      &situ__image_family,   &situ__reduce_family,   &situ__order_family,
   &situ__index_family,       &situ__make_family,    &situ__linalg_family,   &situ__loss_family,
-  &situ__recurrent_family,   &situ__size_family,    &situ__backward_family,
+  &situ__recurrent_family,   &situ__size_family,    &situ__backward_family, &situ__quantized_family,
 };
 
 /* ATen's second names for an op, up to the overload: their schemas are the same but for the first name. */

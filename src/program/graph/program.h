@@ -112,7 +112,7 @@ typedef struct situ__op_family {
 extern const situ__op_family situ__elementwise_family, situ__special_family, situ__shape_family, situ__join_family,
     situ__layers_family, situ__image_family, situ__recurrent_family, situ__reduce_family, situ__order_family,
     situ__index_family, situ__make_family, situ__linalg_family, situ__loss_family, situ__size_family,
-    situ__backward_family;
+    situ__backward_family, situ__quantized_family;
 /* The row of "linear.default"; NULL: there is none. */
 const situ__op_row *situ__op_row_of(const char *target);
 

@@ -1,6 +1,6 @@
 /* Compares the programs of several runs at other sizes, and makes one of them all.
    SPDX-License-Identifier: MIT */
-#include "trace_sizes.h"
+#include "sizes.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Tensors that forward makes, in sizes or of values that depend on the inputs' sizes: full and arange.
    SPDX-License-Identifier: MIT */
-#include "trace_sizes.h"
+#include "sizes.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* situ_export: runs a module without values, and writes down its calls.
    SPDX-License-Identifier: MIT */
 #include "trace.h"
-#include "trace_sizes.h"
+#include "sizes.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -55,7 +55,7 @@ typedef struct situ__trace {
   const char *op;
   situ_nn_module *module;
   const situ_tree *inputs;
-  struct situ__trace_sizes *sizes; /* of the inputs in this run; NULL: their own (trace_sizes.h) */
+  struct situ__trace_sizes *sizes; /* of the inputs in this run; NULL: their own (sizes.h) */
   bool taken, whole;               /* parts and inputs are in the program; all calls too */
   bool copies;                     /* each run begins with copies of filled constants, */
   bool writes;                     /* as a call writes to one, or the caller may */
@@ -79,10 +79,10 @@ typedef struct situ__trace {
   situ_status status;
 } situ__trace;
 
-/* For situ_export_trace.add_call (trace_call.c). */
+/* For situ_export_trace.add_call (call.c). */
 bool situ__trace_call(situ_export_trace *trace, const char *target, const char *codes, va_list args);
 
-/* For situ__flow_tracing (trace_flow.c). loops: as such, not by all iterations. */
+/* For situ__flow_tracing (flow.c). loops: as such, not by all iterations. */
 void situ__trace_flow_begin(situ__trace *t, bool loops);
 /* Whether what the guard's nodes compute is there where the trace is. */
 bool situ__trace_is_visible(const situ__trace *t, int32_t guard);

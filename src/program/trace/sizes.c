@@ -1,6 +1,6 @@
 /* The free sizes of situ_export_dynamic, and the runs at some of them.
    SPDX-License-Identifier: MIT */
-#include "trace_sizes.h"
+#include "sizes.h"
 
 #include <inttypes.h>
 #include <stdio.h>
