@@ -14,29 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "program/scope.h"
 #include "situ/situ.h"
 #include "situ/sys/shape.h"
 #include "support/options.h"
 
-static situ_scope scope;
-static int64_t tensors, modules;
-
-static int open_scope(void **state) {
-  (void)state;
-  situ_error_mode(SITU_ERROR_QUIET);
-  situ_error_clear();
-  tensors = situ_live_tensors();
-  modules = situ_nn_live_modules();
-  situ_scope_begin(&scope);
+static int open_seeded(void **state) {
+  (void)open_scope(state);
   situ_manual_seed(7);
   return 0;
-}
-
-static int close_scope(void **state) {
-  (void)state;
-  SITU_IGNORE(situ_scope_end(&scope));
-  situ_error_clear();
-  return situ_live_tensors() == tensors && situ_nn_live_modules() == modules ? 0 : 1;
 }
 
 /* ---- modules of functions ---- */
@@ -446,8 +432,8 @@ static void a_mean_is_written_as_one(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test_setup_teardown(programs_give_the_same, open_scope, close_scope),
-    cmocka_unit_test_setup_teardown(a_mean_is_written_as_one, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(programs_give_the_same, open_seeded, close_scope),
+    cmocka_unit_test_setup_teardown(a_mean_is_written_as_one, open_seeded, close_scope),
   };
   return cmocka_run_group_tests_name("program/export", tests, NULL, NULL);
 }

@@ -10,27 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "program/scope.h"
 #include "situ/situ.h"
-
-static situ_scope scope;
-static int64_t tensors, modules;
-
-static int open_scope(void **state) {
-  (void)state;
-  situ_error_mode(SITU_ERROR_QUIET);
-  situ_error_clear();
-  tensors = situ_live_tensors();
-  modules = situ_nn_live_modules();
-  situ_scope_begin(&scope);
-  return 0;
-}
-
-static int close_scope(void **state) {
-  (void)state;
-  SITU_IGNORE(situ_scope_end(&scope));
-  situ_error_clear();
-  return situ_live_tensors() == tensors && situ_nn_live_modules() == modules ? 0 : 1;
-}
 
 static situ_nn_module *make(const situ_nn_type *type) { return situ_nn_done(situ_nn_alloc(type)); }
 

@@ -24,8 +24,8 @@ static bool differentiate(situ__op_call *c, const char *target, int count, situ_
   memcpy(arg + 1, more, (size_t)given * sizeof *arg);
   node.row = situ__op_row_of(target), node.outs = 1;
   situ_tensor *grad = situ__arg_tensor(c, 0), *leaf[2] = { 0 };
-  situ_tensor **slot =
-      count > 1 ? &c->value[more->integer].tensor : NULL; /* where the call reads its second argument */
+  /* Where the call reads its second argument. */
+  situ_tensor **slot = count > 1 ? &c->value[more->integer].tensor : NULL;
   situ_tensor *second = slot ? *slot : NULL;
   const bool wanted = situ_is_grad_enabled() &&
                       (situ_requires_grad(grad) || situ_requires_grad(x) || (second && situ_requires_grad(second)));

@@ -123,27 +123,34 @@ static bool keeps_shape(const situ__op_row *row) {
   return false;
 }
 
-/* The row of "add.out": that of the overload of "add" which takes tensors, with one more parameter. */
-static const situ__op_row *find_out(situ__arena *arena, const char *op, size_t length) {
+/* A copy of the row, as that of another target. NULL when memory runs out. */
+static situ__op_row *copy_row(situ__arena *arena, const situ__op_row *row, const char *target) {
+  situ__op_row *made = situ__arena_take(arena, 1, sizeof *made);
+  char *kept = situ__arena_text(arena, target, strlen(target));
+  if (!made || !kept) return NULL;
+  *made = *row;
+  made->target = kept;
+  return made;
+}
+
+/* The row of `target`, "add.out": that of the overload of "add" which takes tensors, with one more parameter. */
+static const situ__op_row *make_out(situ__arena *arena, const char *target, size_t length) {
   static const char *const overloads[] = { ".Tensor", ".default", ".dim", ".dim_IntList", ".Tensor_Scalar" };
   char name[96], parameters[400];
   const situ__op_row *row = NULL;
   for (size_t i = 0; i < sizeof overloads / sizeof *overloads && !row; i++)
-    row = find_named(op, length, overloads[i], name, sizeof name);
+    row = find_named(target, length, overloads[i], name, sizeof name);
   if (!row || row->results || row->size || row->in_place || strlen(row->parameters) + 12 > sizeof parameters)
     return NULL;
   const int count = snprintf(parameters, sizeof parameters, "%s, *t out", row->parameters);
-  situ__op_row *made = situ__arena_take(arena, 1, sizeof *made);
-  (void)snprintf(name, sizeof name, "%.*s.out", (int)length, op);
-  const char *target = situ__arena_text(arena, name, strlen(name));
-  if (!made || !target) return NULL;
-  *made = *row;
-  made->target = target;
-  made->parameters = situ__arena_text(arena, parameters, (size_t)count);
+  situ__op_row *made = copy_row(arena, row, target);
+  const char *kept = situ__arena_text(arena, parameters, (size_t)count);
+  if (!made || !kept) return NULL;
+  made->parameters = kept;
   made->out = true;
   made->folds = false;
   made->prepacked = 0;
-  return made->parameters ? made : NULL;
+  return made;
 }
 
 const situ__op_row *situ__op_row_for(situ__arena *arena, const char *target) {
@@ -154,7 +161,7 @@ const situ__op_row *situ__op_row_for(situ__arena *arena, const char *target) {
   const char *overload = target + length;
   if (!row) row = find_named(target, length, overload, name, sizeof name);
   if (row) return row;
-  if (strcmp(overload, ".out") == 0) return find_out(arena, target, length);
+  if (strcmp(overload, ".out") == 0) return make_out(arena, target, length);
   const bool copies = ends_in(target, length, "_copy");
   const bool operator= strncmp(target, "__i", 3) == 0 && ends_in(target, length, "__"); /* "__iand__" is "__and__" */
   const bool in_place = operator|| ends_in(target, length, "_");
@@ -166,11 +173,8 @@ const situ__op_row *situ__op_row_for(situ__arena *arena, const char *target) {
     row = find_named(target, length - (copies ? 5 : 1), overload, name, sizeof name);
   }
   if (!row || row->results == SITU__RESULTS_NONE || (in_place && !keeps_shape(row))) return NULL;
-  situ__op_row *made = situ__arena_take(arena, 1, sizeof *made);
-  char *kept = situ__arena_text(arena, target, strlen(target));
-  if (!made || !kept) return NULL;
-  *made = *row;
-  made->target = kept;
+  situ__op_row *made = copy_row(arena, row, target);
+  if (!made) return NULL;
   made->copies = copies;
   made->in_place = in_place;
   return made;

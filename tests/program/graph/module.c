@@ -17,30 +17,12 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "program/pt2/pt2.h"
+#include "program/scope.h"
 #include "situ/situ.h"
 #include "situ/sys/alloc.h"
 
-static situ_scope scope;
-static int64_t tensors, modules;
 static char bytes[256 << 10];
 static size_t size;
-
-static int open_scope(void **state) {
-  (void)state;
-  situ_error_mode(SITU_ERROR_QUIET);
-  situ_error_clear();
-  tensors = situ_live_tensors();
-  modules = situ_nn_live_modules();
-  situ_scope_begin(&scope);
-  return 0;
-}
-
-static int close_scope(void **state) {
-  (void)state;
-  SITU_IGNORE(situ_scope_end(&scope));
-  situ_error_clear();
-  return situ_live_tensors() == tensors && situ_nn_live_modules() == modules ? 0 : 1;
-}
 
 static void read_program(const char *name) {
   const char *root = getenv("SITU_TEST_ROOT");

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "program/onnx/message.h"
+#include "program/scope.h"
 #include "situ/situ.h"
 
 /* ---- models ---- */
@@ -53,25 +54,6 @@ static message graph_of(const char *op, const char *other) {
 }
 
 /* ---- tests ---- */
-
-static situ_scope scope;
-static int64_t tensors, modules;
-
-static int open_scope(void **state) {
-  (void)state;
-  situ_error_mode(SITU_ERROR_QUIET);
-  situ_error_clear();
-  tensors = situ_live_tensors();
-  modules = situ_nn_live_modules();
-  situ_scope_begin(&scope);
-  return 0;
-}
-static int close_scope(void **state) {
-  (void)state;
-  SITU_IGNORE(situ_scope_end(&scope));
-  situ_error_clear();
-  return situ_live_tensors() == tensors && situ_nn_live_modules() == modules ? 0 : 1;
-}
 
 static void names_parameters_and_buffers(void **state) {
   (void)state;

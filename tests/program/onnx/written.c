@@ -15,29 +15,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "program/scope.h"
 #include "situ/situ.h"
 #include "situ/sys/alloc.h"
 #include "situ/sys/shape.h"
 
-static situ_scope scope;
-static int64_t tensors, modules;
-
-static int open_scope(void **state) {
-  (void)state;
-  situ_error_mode(SITU_ERROR_QUIET);
-  situ_error_clear();
-  tensors = situ_live_tensors();
-  modules = situ_nn_live_modules();
-  situ_scope_begin(&scope);
+static int open_seeded(void **state) {
+  (void)open_scope(state);
   situ_manual_seed(3);
   return 0;
-}
-
-static int close_scope(void **state) {
-  (void)state;
-  SITU_IGNORE(situ_scope_end(&scope));
-  situ_error_clear();
-  return situ_live_tensors() == tensors && situ_nn_live_modules() == modules ? 0 : 1;
 }
 
 /* ---- programs of PyTorch ---- */
@@ -428,17 +414,17 @@ static void memory_ends(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test_setup_teardown(programs_of_torch_agree, open_scope, close_scope),
-    cmocka_unit_test_setup_teardown(what_was_wrong_agrees, open_scope, close_scope),
-    cmocka_unit_test_setup_teardown(what_was_read_from_onnx_is_written_with_its_new_values, open_scope, close_scope),
-    cmocka_unit_test_setup_teardown(what_was_read_from_onnx_is_traced, open_scope, close_scope),
-    cmocka_unit_test_setup_teardown(what_was_read_from_onnx_keeps_its_opset_and_dtypes, open_scope, close_scope),
-    cmocka_unit_test_setup_teardown(weights_go_to_a_file_of_their_own, open_scope, close_scope),
-    cmocka_unit_test_setup_teardown(a_difference_is_written_as_so_many, open_scope, close_scope),
-    cmocka_unit_test_setup_teardown(heads_are_repeated, open_scope, close_scope),
-    cmocka_unit_test_setup_teardown(calls_without_a_form_are_listed, open_scope, close_scope),
-    cmocka_unit_test_setup_teardown(training_is_refused, open_scope, close_scope),
-    cmocka_unit_test_setup_teardown(memory_ends, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(programs_of_torch_agree, open_seeded, close_scope),
+    cmocka_unit_test_setup_teardown(what_was_wrong_agrees, open_seeded, close_scope),
+    cmocka_unit_test_setup_teardown(what_was_read_from_onnx_is_written_with_its_new_values, open_seeded, close_scope),
+    cmocka_unit_test_setup_teardown(what_was_read_from_onnx_is_traced, open_seeded, close_scope),
+    cmocka_unit_test_setup_teardown(what_was_read_from_onnx_keeps_its_opset_and_dtypes, open_seeded, close_scope),
+    cmocka_unit_test_setup_teardown(weights_go_to_a_file_of_their_own, open_seeded, close_scope),
+    cmocka_unit_test_setup_teardown(a_difference_is_written_as_so_many, open_seeded, close_scope),
+    cmocka_unit_test_setup_teardown(heads_are_repeated, open_seeded, close_scope),
+    cmocka_unit_test_setup_teardown(calls_without_a_form_are_listed, open_seeded, close_scope),
+    cmocka_unit_test_setup_teardown(training_is_refused, open_seeded, close_scope),
+    cmocka_unit_test_setup_teardown(memory_ends, open_seeded, close_scope),
   };
   return cmocka_run_group_tests_name("program/onnx/written", tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* The network on paper. See paper.h. One rank runs at a time. One that asks for something in vain gives way to all whose
    clocks are earlier, and asks again; one that has asked for everything in vain sleeps, and its clock goes on to the
    earliest thing that is on its way to it. (A conservative discrete-event simulation: a rank learns that something has
-   not come by its time only when nobody can send it any more, so a run depends on the clocks alone.)
+   not come by its time only when no rank can send it any more, so a run depends on the clocks alone.)
    SPDX-License-Identifier: MIT */
 #include "support/paper/paper.h"
 
