@@ -124,7 +124,7 @@ static bool keeps_shape(const situ__op_row *row) {
 }
 
 /* A copy of the row, as that of another target. NULL when memory runs out. */
-static situ__op_row *copy_row(situ__arena *arena, const situ__op_row *row, const char *target) {
+static situ__op_row *make_row(situ__arena *arena, const situ__op_row *row, const char *target) {
   situ__op_row *made = situ__arena_take(arena, 1, sizeof *made);
   char *kept = situ__arena_text(arena, target, strlen(target));
   if (!made || !kept) return NULL;
@@ -143,7 +143,7 @@ static const situ__op_row *make_out(situ__arena *arena, const char *target, size
   if (!row || row->results || row->size || row->in_place || strlen(row->parameters) + 12 > sizeof parameters)
     return NULL;
   const int count = snprintf(parameters, sizeof parameters, "%s, *t out", row->parameters);
-  situ__op_row *made = copy_row(arena, row, target);
+  situ__op_row *made = make_row(arena, row, target);
   const char *kept = situ__arena_text(arena, parameters, (size_t)count);
   if (!made || !kept) return NULL;
   made->parameters = kept;
@@ -173,7 +173,7 @@ const situ__op_row *situ__op_row_for(situ__arena *arena, const char *target) {
     row = find_named(target, length - (copies ? 5 : 1), overload, name, sizeof name);
   }
   if (!row || row->results == SITU__RESULTS_NONE || (in_place && !keeps_shape(row))) return NULL;
-  situ__op_row *made = copy_row(arena, row, target);
+  situ__op_row *made = make_row(arena, row, target);
   if (!made) return NULL;
   made->copies = copies;
   made->in_place = in_place;
