@@ -308,30 +308,43 @@ static void reduce_often(world_rank *self) {
   }
 }
 
+/* Rank 1 of 3 fails at its nth transfer from now. Returns which rank says what it should not, or -1; *failed: how many
+   did not end well. */
+static int misled_by(situ_comm_sim_fault fault, int nth, double deadline, world_rank ranks[WORLD_MOST], int *failed) {
+  static const char *const words[] = { "died", "rank 1", "" };
+  failing f = { .calls = 3 };
+  int misled = -1;
+  situ_comm_sim *world = situ_comm_sim_new(3, NULL);
+  assert_non_null(world);
+  assert_int_equal(situ_comm_sim_fail(world, 1, fault, nth), SITU_OK);
+  const double begin = now();
+  world_run(world, ranks, 3, reduce_often, &f, deadline);
+  assert_true(now() - begin < deadline + 3);
+  *failed = 0;
+  for (int i = 0; i < 3; i++) {
+    if (ranks[i].status == SITU_OK) continue;
+    ++*failed;
+    const bool known = ranks[i].status == SITU_E_COMM || ranks[i].status == SITU_E_TIMEOUT;
+    const bool named = i == 1 || strstr(ranks[i].message, words[fault]);
+    if (!known || !named || !strstr(ranks[i].message, "gradient")) misled = i;
+  }
+  return misled;
+}
+
 /* Every place at which rank 1 of 3 can die, stop or lose a transfer. */
 static void a_failure_ends_every_rank_in_time(void **state) {
   (void)state;
-  static const char *const words[] = { "died", "rank 1", "" };
-  failing f = { .calls = 3 };
   for (int fault = 0; fault < SITU_COMM_SIM_FAULTS; fault++)
     for (int nth = 1; nth <= 14; nth++) {
-      const double deadline = 0.15;
       world_rank ranks[WORLD_MOST];
-      situ_comm_sim *world = situ_comm_sim_new(3, NULL);
-      assert_non_null(world);
-      /* Each rank begins with a receive from each other. */
-      assert_int_equal(situ_comm_sim_fail(world, 1, (situ_comm_sim_fault)fault, 2 + nth), SITU_OK);
-      const double begin = now();
-      world_run(world, ranks, 3, reduce_often, &f, deadline);
-      assert_true(now() - begin < deadline + 3);
-      int failed = 0;
-      for (int i = 0; i < 3; i++) {
-        if (ranks[i].status == SITU_OK) continue;
-        failed++;
-        if (ranks[i].status != SITU_E_COMM && ranks[i].status != SITU_E_TIMEOUT) fail_msg("%s", ranks[i].message);
-        if (!strstr(ranks[i].message, "gradient") || (i != 1 && !strstr(ranks[i].message, words[fault])))
-          fail_msg("fault %d at %d, rank %d: %s", fault, nth, i, ranks[i].message);
+      int failed = 0, misled = -1;
+      /* On a busy machine a rank may be late before rank 1 fails, and is named rightly: then once more, with time. */
+      for (double deadline = 0.15; deadline < 2; deadline *= 10) {
+        /* Each rank begins with a receive from each other. */
+        misled = misled_by((situ_comm_sim_fault)fault, 2 + nth, deadline, ranks, &failed);
+        if (misled < 0) break;
       }
+      if (misled >= 0) fail_msg("fault %d at %d, rank %d: %s", fault, nth, misled, ranks[misled].message);
       assert_true(failed != 1 || ranks[1].status != SITU_OK); /* not one other rank alone */
       if (nth <= 4) assert_true(failed == 3 || fault == SITU_COMM_SIM_LOSE);
     }
