@@ -9,7 +9,7 @@
 
 SITU_BEGIN
 
-#define SITU_COMM_SIM_MAX 256
+#define SITU_COMM_SIM_MAX 4096
 
 /** What the ranks share. */
 typedef struct situ_comm_sim situ_comm_sim;
@@ -26,7 +26,7 @@ typedef enum situ_comm_sim_fault {
   SITU_COMM_SIM_FAULTS
 } situ_comm_sim_fault;
 
-/** A world of `size` ranks (1 to 256). NULL on error. */
+/** A world of `size` ranks (1 to 4,096). NULL on error. */
 SITU_API situ_comm_sim *situ_comm_sim_new(int size, const situ_comm_sim_options *options);
 /** The communicator of one rank of the world, which it keeps alive; each rank has one at a time (SITU_E_STATE). Freed
     before the other ranks are done, the rank counts as lost for them. NULL on error. */

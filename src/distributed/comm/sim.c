@@ -21,6 +21,8 @@ double situ__comm_sim_delay(const situ_comm_sim *w, int rank, int64_t number) {
   return w->options.max_delay * (double)(bits >> 11) * 0x1p-53;
 }
 
+static size_t bytes_of(int size) { return sizeof(situ_comm_sim) + (size_t)size * sizeof(situ__sim_rank); }
+
 static bool is_world(const char *op, const situ_comm_sim *w) { return situ__valid(op, "world", w, SITU__A_COMM_WORLD); }
 
 situ_comm_sim *situ_comm_sim_new(int size, const situ_comm_sim_options *options) {
@@ -30,8 +32,8 @@ situ_comm_sim *situ_comm_sim_new(int size, const situ_comm_sim_options *options)
     return situ__fail(SITU_E_ARG, op, "size %d, max_delay %g s: 1..%d ranks, at most an hour", size, delay,
                       SITU_COMM_SIM_MAX),
            NULL;
-  situ_comm_sim *w = situ__handle_new(SITU__A_COMM_WORLD, sizeof *w);
-  if (!w) return situ__no_memory(op, sizeof *w), NULL;
+  situ_comm_sim *w = situ__handle_new(SITU__A_COMM_WORLD, bytes_of(size));
+  if (!w) return situ__no_memory(op, bytes_of(size)), NULL;
   situ__mutex_init(&w->lock);
   w->refs = 1;
   w->size = size;
@@ -56,7 +58,7 @@ static void free_world(situ_comm_sim *w) {
     w->meetings = next;
   }
   situ__mutex_destroy(&w->lock);
-  situ__handle_free(w, sizeof *w, NULL);
+  situ__handle_free(w, bytes_of(w->size), NULL);
 }
 
 void situ__comm_sim_release(situ_comm_sim *w) {

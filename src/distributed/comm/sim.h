@@ -25,8 +25,10 @@ typedef struct situ__sim_meeting {
   bool done;
   void *values; /* of a broadcast, once its root has come: a copy, because each rank ends it without the others */
   double ready;
-  bool here[SITU_COMM_SIM_MAX];
-  situ_comm_transfer transfer[SITU_COMM_SIM_MAX];
+  struct situ__sim_part {
+    bool here;
+    situ_comm_transfer transfer;
+  } part[]; /* of each rank of the world */
 } situ__sim_meeting;
 
 /* A transfer that a rank has begun. */
@@ -63,7 +65,7 @@ struct situ_comm_sim {
   int size;
   situ_comm_sim_options options;
   situ__sim_meeting *meetings;
-  situ__sim_rank rank[SITU_COMM_SIM_MAX];
+  situ__sim_rank rank[];
 };
 
 /* A rank's end of the world: the engine's state. */

@@ -65,7 +65,7 @@ static situ__sim_meeting *join_meeting(situ_comm_sim *w, int rank, const situ_co
   situ__sim_meeting *m = w->meetings;
   while (m && m->number != number) m = m->next;
   if (!m) {
-    if (!(m = situ__calloc(1, sizeof *m))) return NULL;
+    if (!(m = situ__calloc(1, sizeof *m + (size_t)w->size * sizeof *m->part))) return NULL;
     m->number = number;
     m->next = w->meetings;
     w->meetings = m;
@@ -75,8 +75,7 @@ static situ__sim_meeting *join_meeting(situ_comm_sim *w, int rank, const situ_co
   w->rank[rank].bytes += bytes_sent(w, t);
   const double ready = arrival(w, rank);
   if (ready > m->ready) m->ready = ready;
-  m->transfer[rank] = *t;
-  m->here[rank] = true;
+  m->part[rank] = (struct situ__sim_part){ true, *t };
   m->come++;
   m->broken |= lost;
   return m;
@@ -178,7 +177,7 @@ static situ_status end_meeting(situ__sim_end *end, situ__sim_transfer *t, bool *
   situ__sim_meeting *m = t->meeting;
   bool waits = t->lost || (m->broken && !m->done);
   for (int i = 0; !m->done && m->come < w->size && i < w->size; i++) {
-    if (m->here[i] || !is_needed(&t->what, i)) continue;
+    if (m->part[i].here || !is_needed(&t->what, i)) continue;
     waits = true;
     if (!fate_of(w, i)) continue;
     quit_meeting(w, m);

@@ -35,7 +35,7 @@ static void reduce_block(void *into, const void *from, const situ_comm_transfer 
 
 /* What rank `to` gets of rank `from`. */
 static void move_block(const situ__sim_meeting *m, int from, int to) {
-  const situ_comm_transfer *source = &m->transfer[from], *target = &m->transfer[to];
+  const situ_comm_transfer *source = &m->part[from].transfer, *target = &m->part[to].transfer;
   const size_t bytes = (size_t)target->count * situ_dtype_size(target->dtype);
   const char *send = source->send;
   char *receive = target->receive;

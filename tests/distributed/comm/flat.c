@@ -126,10 +126,11 @@ static void end_all(situ_comm_request *const *requests, int size) {
 static void a_call_has_log_2_headers_a_rank(void **state) {
   (void)state;
   enum { CALLS_OF_ALL = 3 };
-  static situ_comm *c[SITU_COMM_SIM_MAX];
-  static situ_comm_request *requests[SITU_COMM_SIM_MAX];
-  static int64_t mine[SITU_COMM_SIM_MAX], all[SITU_COMM_SIM_MAX][SITU_COMM_SIM_MAX];
-  for (int size = 4, rounds = 2; size <= SITU_COMM_SIM_MAX; size *= 8, rounds += 3) {
+  enum { MOST = 256 };
+  static situ_comm *c[MOST];
+  static situ_comm_request *requests[MOST];
+  static int64_t mine[MOST], all[MOST][MOST];
+  for (int size = 4, rounds = 2; size <= MOST; size *= 8, rounds += 3) {
     situ_comm_sim *world = situ_comm_sim_new(size, NULL);
     for (int r = 0; r < size; r++) assert_non_null(c[r] = situ_comm_sim_rank(world, r, NULL));
     for (int k = 0; k < CALLS_OF_ALL; k++) {
@@ -147,6 +148,31 @@ static void a_call_has_log_2_headers_a_rank(void **state) {
     for (int r = 0; r < size; r++) situ_comm_free(c[r]);
     situ_comm_sim_free(world);
   }
+}
+
+/* An all-reduce and a barrier. */
+static void worlds_are_large(void **state) {
+  (void)state;
+  enum { SIZE = 512 };
+  static situ_comm *c[SIZE];
+  static situ_comm_request *requests[SIZE];
+  static int64_t mine[SIZE], sum[SIZE];
+  situ_comm_sim *world = situ_comm_sim_new(SIZE, NULL);
+  for (int r = 0; r < SIZE; r++) assert_non_null(c[r] = situ_comm_sim_rank(world, r, NULL));
+  for (int k = 0; k < 2; k++) {
+    for (int r = 0; r < SIZE; r++) {
+      mine[r] = r;
+      const situ_comm_call call = { k ? SITU_COMM_BARRIER : SITU_COMM_ALL_REDUCE, .dtype = SITU_I64, .count = !k,
+                                    .send = &mine[r], .receive = &sum[r] };
+      assert_int_equal(situ_comm_begin(c[r], &call, &requests[r]), SITU_OK);
+    }
+    end_all(requests, SIZE);
+    for (int r = 0; r < SIZE; r++) assert_int_equal(sum[r], SIZE * (SIZE - 1) / 2);
+  }
+  for (int r = 0; r < SIZE; r++) situ_comm_free(c[r]);
+  situ_comm_sim_free(world);
+  assert_null(situ_comm_sim_new(SITU_COMM_SIM_MAX + 1, NULL));
+  expect_error(SITU_E_ARG, "comm_sim_new", "1..4096 ranks");
 }
 
 /* ---- failures ---- */
@@ -167,7 +193,7 @@ static void expect_words(situ_comm_request *const *requests, int size, const cha
 /* One of 256 ranks comes when the others have given up, or dies when it comes. One thread waits for all of them, one
    after the other: the first one for the deadline, all others not at all. */
 static void expect_named(bool lost, const char *words) {
-  enum { SIZE = SITU_COMM_SIM_MAX };
+  enum { SIZE = 256 };
   static situ_comm *c[SIZE];
   static situ_comm_request *requests[SIZE];
   static int64_t mine[SIZE], sum[SIZE];
@@ -328,6 +354,7 @@ int main(void) {
   const struct CMUnitTest tests[] = { TEST(a_pass_costs_the_same_for_any_number_of_ranks),
                                       TEST(headers_that_were_taken_leave_no_memory),
                                       TEST(a_call_has_log_2_headers_a_rank),
+                                      TEST(worlds_are_large),
                                       TEST(a_rank_that_is_late_is_named_by_all),
                                       TEST(a_rank_that_is_lost_is_named_by_all),
                                       TEST(a_barrier_is_its_headers),
