@@ -33,20 +33,6 @@ static situ_tensor *unwritable_forward(situ_nn_module *self, situ_tensor *x) {
   (void)self;
   return situ_add(situ_logcumsumexp(x, 1), situ_abs(situ_logcumsumexp(situ_cumprod(x, 0), 1)));
 }
-static situ_tensor *long_forward(situ_nn_module *self, situ_tensor *x) {
-  enum { PARTS = 1025 };
-  static situ_tensor *parts[PARTS];
-  (void)self;
-  for (int i = 0; i < PARTS; i++) parts[i] = x;
-  return situ_cat(parts, PARTS, 0);
-}
-static void a_long_list_is_refused_with_the_limit(void **state) {
-  static const situ_nn_type type = { .name = "Long", .size = sizeof(situ_nn_module), .forward = long_forward };
-  (void)state;
-  is_refused(make(&type), situ_ones(SITU_SHAPE(1, 2), NULL), SITU_E_UNSUPPORTED, "a list of at most 1,024 tensors",
-             "is given 1025");
-}
-
 static void calls_without_a_form_are_listed(void **state) {
   static const situ_nn_type type = { .name = "Unwritable",
                                      .size = sizeof(situ_nn_module),
@@ -153,7 +139,6 @@ static void a_program_that_was_cast_is_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test_setup_teardown(a_long_list_is_refused_with_the_limit, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(calls_without_a_form_are_listed, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(a_forward_that_reads_values_is_refused, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(a_forward_that_writes_its_input_is_refused, open_scope, close_scope),

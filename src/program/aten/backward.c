@@ -34,7 +34,7 @@ static bool differentiate(situ__op_call *c, const char *target, int count, situ_
   leaf[0] = leaf_of(x, wanted);
   if (second) leaf[1] = leaf_of(second, wanted);
   situ__op_call call = {
-    .node = &node, .arg = arg, .value = c->value, .root = c->root, .dry = c->dry, .self = leaf[0]
+    .node = &node, .arg = arg, .value = c->value, .root = c->root, .dry = c->dry, .self = leaf[0], .memory = c->memory
   };
   situ_tensor *y = NULL;
   if (leaf[0] && (!slot || leaf[1])) {
@@ -67,7 +67,7 @@ static situ_tensor *run_convolution(situ__op_call *c) {
   if (!differentiate(c, "convolution.default", 2, situ__arg_tensor(c, 1), c->arg + 2, 8, gradient)) return NULL;
   situ_reduce_options o = { .dim = SITU_DIMS(0) };
   for (int d = 2; d < situ_dim(grad); d++) o.dim.dim[o.dim.ndim++] = d;
-  if (c->node->outs > 1) c->also[0] = gradient[1];
+  if (c->node->outs > 1) c->result[1] = gradient[1];
   situ_tensor **bias = situ__call_wanted(c, 2);
   if (bias) *bias = situ_sum(grad, &o);
   return gradient[0];
@@ -167,7 +167,7 @@ static situ_tensor *differentiate_norm(situ__op_call *c, const norm *n) {
   for (int k = 1; k < 3 && k < c->node->outs; k++) {
     situ_tensor *sum = situ_sum(k == 1 ? situ_mul(grad, normal) : grad, &rest);
     if (n->weight) sum = situ_to_dtype(situ_reshape(sum, situ_shape_of(n->weight)), situ_dtype_of(n->weight));
-    c->also[k - 1] = n->weight ? sum : situ_flatten(sum, 0, -1);
+    c->result[k] = n->weight ? sum : situ_flatten(sum, 0, -1);
   }
   return situ_to_dtype(situ_reshape(dx, situ_shape_of(x)), situ_dtype_of(x));
 }

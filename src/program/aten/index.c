@@ -5,17 +5,18 @@
 #include "program/graph/program.h"
 
 static situ_tensor *run_index(situ__op_call *c) {
-  situ_tensor *list[SITU__LIST_MAX];
-  return situ_index(situ__arg_tensor(c, 0), list, situ__arg_tensors(c, 1, list));
+  int count;
+  situ_tensor **list = situ__arg_tensors(c, 1, &count);
+  return situ_index(situ__arg_tensor(c, 0), list, count);
 }
 static situ_tensor *run_index_put(situ__op_call *c) {
-  situ_tensor *list[SITU__LIST_MAX];
-  const int count = situ__arg_tensors(c, 1, list);
+  int count;
+  situ_tensor **list = situ__arg_tensors(c, 1, &count);
   return situ_index_put(situ__arg_tensor(c, 0), list, count, situ__arg_tensor(c, 2), situ__arg_flag(c, 3));
 }
 static situ_tensor *run_index_put_(situ__op_call *c) {
-  situ_tensor *list[SITU__LIST_MAX];
-  const int count = situ__arg_tensors(c, 1, list);
+  int count;
+  situ_tensor **list = situ__arg_tensors(c, 1, &count);
   return situ_index_put_(situ__arg_tensor(c, 0), list, count, situ__arg_tensor(c, 2), situ__arg_flag(c, 3));
 }
 static situ_tensor *run_index_select(situ__op_call *c) {
@@ -88,21 +89,20 @@ static situ_tensor *run_one_hot(situ__op_call *c) { return situ_one_hot(situ__ar
 /* Rows up to end[e] of input [n, k] by weight[e] of [experts, k, m]. Waits for the device. */
 static situ_tensor *run_grouped_mm(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0), *weight = situ__arg_tensor(c, 1);
-  int32_t end[SITU__LIST_MAX];
-  situ_tensor *piece[SITU__LIST_MAX];
-  situ_tensor *ends = situ_to_dtype(situ__arg_tensor(c, 2), SITU_I32);
-  const int64_t experts = situ_numel(ends), rows_of_x = situ_size(x, 0);
-  if (experts < 1 || experts > SITU__LIST_MAX || situ_size(weight, 0) != experts)
+  int experts;
+  const int64_t *end = situ__arg_host_list(c, 2, &experts), rows_of_x = situ_size(x, 0);
+  situ_tensor **piece = situ__call_take(c, experts, sizeof *piece);
+  if (!end || !piece) return NULL;
+  if (experts < 1 || situ_size(weight, 0) != experts)
     return situ__call_refuse(c, "has another number of offsets than of experts");
-  if (situ_copy_to_host(ends, end, (size_t)experts * sizeof *end) != SITU_OK) return NULL;
   int64_t at = 0;
-  for (int64_t e = 0; e < experts; e++) {
+  for (int e = 0; e < experts; e++) {
     if (end[e] < at || end[e] > rows_of_x) return situ__call_refuse(c, "has offsets that are not ascending rows");
     piece[e] = situ_matmul(situ_narrow(x, 0, at, end[e] - at), situ_select(weight, 0, e));
     at = end[e];
   }
   if (at != rows_of_x) return situ__call_refuse(c, "has rows that belong to no expert");
-  return situ_cat(piece, (int)experts, 0);
+  return situ_cat(piece, experts, 0);
 }
 
 static const situ__op_row rows[] = {

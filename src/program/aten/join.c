@@ -6,8 +6,8 @@
 /* ---- joins ---- */
 
 static situ_tensor *run_cat(situ__op_call *c) {
-  situ_tensor *list[SITU__LIST_MAX];
-  const int count = situ__arg_tensors(c, 0, list);
+  int count;
+  situ_tensor **list = situ__arg_tensors(c, 0, &count);
   /* torch leaves out tensors of shape [0]. */
   int kept = 0;
   for (int i = 0; i < count; i++)
@@ -15,14 +15,15 @@ static situ_tensor *run_cat(situ__op_call *c) {
   return situ_cat(list, kept ? kept : count, situ__arg_dim(c, 1));
 }
 static situ_tensor *run_stack(situ__op_call *c) {
-  situ_tensor *list[SITU__LIST_MAX];
-  return situ_stack(list, situ__arg_tensors(c, 0, list), situ__arg_dim(c, 1));
+  int count;
+  situ_tensor **list = situ__arg_tensors(c, 0, &count);
+  return situ_stack(list, count, situ__arg_dim(c, 1));
 }
 
 typedef situ_tensor *joining(situ_tensor *const *, int);
 static situ_tensor *join(situ__op_call *c, joining *fn) {
-  situ_tensor *list[SITU__LIST_MAX];
-  const int count = situ__arg_tensors(c, 0, list);
+  int count;
+  situ_tensor **list = situ__arg_tensors(c, 0, &count);
   return fn(list, count);
 }
 static situ_tensor *run_hstack(situ__op_call *c) { return join(c, situ_hstack); }
@@ -35,20 +36,19 @@ static situ_tensor *run_cartesian_prod(situ__op_call *c) { return join(c, situ_c
 /* ---- as many tensors as were given ---- */
 
 static situ_tensor *run_meshgrid(situ__op_call *c) {
-  situ_tensor *list[SITU__LIST_MAX], *out[SITU__LIST_MAX];
-  const int count = situ__arg_tensors(c, 0, list);
+  int count;
+  situ_tensor **list = situ__arg_tensors(c, 0, &count);
   const situ_indexing indexing = *situ__arg_text(c, 1) == 'x' ? SITU_INDEXING_XY : SITU_INDEXING_IJ;
-  if (situ_meshgrid(list, count, indexing, out) != SITU_OK) return NULL;
-  return situ__call_pieces(c, out, count);
+  return situ_meshgrid(list, count, indexing, list) == SITU_OK ? situ__call_pieces(c, list, count) : NULL;
 }
 static situ_tensor *run_broadcast_tensors(situ__op_call *c) {
-  situ_tensor *list[SITU__LIST_MAX], *out[SITU__LIST_MAX];
-  const int count = situ__arg_tensors(c, 0, list);
-  return situ_broadcast_tensors(list, count, out) == SITU_OK ? situ__call_pieces(c, out, count) : NULL;
+  int count;
+  situ_tensor **list = situ__arg_tensors(c, 0, &count);
+  return situ_broadcast_tensors(list, count, list) == SITU_OK ? situ__call_pieces(c, list, count) : NULL;
 }
 static situ_tensor *each(situ__op_call *c, situ_tensor *(*fn)(situ_tensor *)) {
-  situ_tensor *list[SITU__LIST_MAX];
-  const int count = situ__arg_tensors(c, 0, list);
+  int count;
+  situ_tensor **list = situ__arg_tensors(c, 0, &count);
   for (int i = 0; i < count; i++)
     if (!(list[i] = fn(list[i]))) return NULL;
   return situ__call_pieces(c, list, count);
@@ -59,36 +59,35 @@ static situ_tensor *run_atleast_3d(situ__op_call *c) { return each(c, situ_atlea
 
 /* ---- pieces ---- */
 
-static situ_tensor *run_split(situ__op_call *c) {
-  situ_tensor *piece[SITU__LIST_MAX];
-  return situ__call_pieces(
-      c, piece, situ_split(situ__arg_tensor(c, 0), situ__arg_int(c, 1), situ__arg_dim(c, 2), piece, SITU__LIST_MAX));
+typedef int64_t splitting(situ_tensor *, int64_t, int, situ_tensor **, int64_t);
+/* Into as many pieces as a number says. */
+static situ_tensor *split_by(situ__op_call *c, splitting *fn, int dim) {
+  return situ__call_pieces(c, c->result,
+                           fn(situ__arg_tensor(c, 0), situ__arg_int(c, 1), dim, c->result, c->node->outs));
 }
+static situ_tensor *run_split(situ__op_call *c) { return split_by(c, situ_split, situ__arg_dim(c, 2)); }
+static situ_tensor *run_chunk(situ__op_call *c) { return split_by(c, situ_chunk, situ__arg_dim(c, 2)); }
 static situ_tensor *run_split_sizes(situ__op_call *c) {
-  situ_tensor *piece[SITU__LIST_MAX];
-  return situ__call_pieces(
-      c, piece,
-      situ_split_sizes(situ__arg_tensor(c, 0), situ__arg_dims(c, 1), situ__arg_dim(c, 2), piece, SITU__LIST_MAX));
+  int count;
+  const int64_t *size = situ__arg_host_list(c, 1, &count);
+  return situ__call_split(c, situ__arg_tensor(c, 0), situ__arg_dim(c, 2), size, count);
 }
-static situ_tensor *run_chunk(situ__op_call *c) {
-  situ_tensor *piece[SITU__LIST_MAX];
-  return situ__call_pieces(
-      c, piece, situ_chunk(situ__arg_tensor(c, 0), situ__arg_int(c, 1), situ__arg_dim(c, 2), piece, SITU__LIST_MAX));
+static situ_tensor *unbind(situ__op_call *c, situ_tensor *x, int dim) {
+  return situ__call_pieces(c, c->result, situ_unbind(x, dim, c->result, c->node->outs));
 }
-static situ_tensor *run_unbind(situ__op_call *c) {
-  situ_tensor *piece[SITU__LIST_MAX];
-  return situ__call_pieces(c, piece, situ_unbind(situ__arg_tensor(c, 0), situ__arg_dim(c, 1), piece, SITU__LIST_MAX));
-}
+static situ_tensor *run_unbind(situ__op_call *c) { return unbind(c, situ__arg_tensor(c, 0), situ__arg_dim(c, 1)); }
 
 /* Along dim, into so many sections, or before the indices of a list. */
 static situ_tensor *split_into(situ__op_call *c, int dim, bool sections) {
-  situ_tensor *piece[SITU__LIST_MAX], *x = situ__arg_tensor(c, 0);
-  situ_shape at = { 0 };
-  at.ndim = situ__arg_host_ints(c, 1, at.dim, SITU_MAX_DIMS);
-  if (at.ndim < 0) return NULL;
-  return situ__call_pieces(c, piece,
-                           sections ? situ_tensor_split(x, at.dim[0], dim, piece, SITU__LIST_MAX)
-                                    : situ_tensor_split_indices(x, at, dim, piece, SITU__LIST_MAX));
+  int count;
+  const int64_t *at = situ__arg_host_list(c, 1, &count);
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  if (!at) return NULL;
+  if (sections)
+    return situ__call_pieces(c, c->result, situ_tensor_split(x, count ? *at : 0, dim, c->result, c->node->outs));
+  for (int i = 0; i <= count && i < c->node->outs; i++)
+    if (!(c->result[i] = situ_slice(x, dim, i ? at[i - 1] : 0, i < count ? at[i] : INT64_MAX, 1))) return NULL;
+  return situ__call_pieces(c, c->result, (int64_t)count + 1);
 }
 static situ_tensor *run_sections(situ__op_call *c) { return split_into(c, situ__arg_dim(c, 2), true); }
 static situ_tensor *run_indices(situ__op_call *c) { return split_into(c, situ__arg_dim(c, 2), false); }
@@ -106,9 +105,9 @@ static situ_tensor *run_dsplit_indices(situ__op_call *c) { return split_into(c, 
 
 /* The places of what is not 0, dimension by dimension. */
 static situ_tensor *run_where(situ__op_call *c) {
-  situ_tensor *piece[SITU__LIST_MAX], *x = situ__arg_tensor(c, 0);
+  situ_tensor *x = situ__arg_tensor(c, 0);
   if (!situ_dim(x)) x = situ_reshape(x, SITU_SHAPE(1)); /* which has a place, too */
-  return situ__call_pieces(c, piece, situ_unbind(situ_nonzero(x), 1, piece, SITU__LIST_MAX));
+  return unbind(c, situ_nonzero(x), 1);
 }
 
 #define LISTED(name, text, function) \
@@ -131,20 +130,20 @@ static const situ__op_row rows[] = {
   LISTED("atleast_2d.Sequence", "T tensors", run_atleast_2d),
   LISTED("atleast_3d.Sequence", "T tensors", run_atleast_3d),
   LISTED("split.Tensor", "t self, i split_size, i dim=0", run_split),
-  LISTED("split_with_sizes.default", "t self, I split_sizes, i dim=0", run_split_sizes),
-  LISTED("split.sizes", "t self, I split_size, i dim=0", run_split_sizes),
+  LISTED("split_with_sizes.default", "t self, L split_sizes, i dim=0", run_split_sizes),
+  LISTED("split.sizes", "t self, L split_size, i dim=0", run_split_sizes),
   LISTED("chunk.default", "t self, i chunks, i dim=0", run_chunk),
   LISTED("unbind.int", "t self, i dim=0", run_unbind),
   LISTED("tensor_split.sections", "t self, i sections, i dim=0", run_sections),
-  LISTED("tensor_split.indices", "t self, I indices, i dim=0", run_indices),
+  LISTED("tensor_split.indices", "t self, L indices, i dim=0", run_indices),
   LISTED("tensor_split.tensor_indices_or_sections", "t self, h tensor_indices_or_sections, i dim=0",
          run_sections_or_indices),
   LISTED("hsplit.int", "t self, i sections", run_hsplit),
-  LISTED("hsplit.array", "t self, I indices", run_hsplit_indices),
+  LISTED("hsplit.array", "t self, L indices", run_hsplit_indices),
   LISTED("vsplit.int", "t self, i sections", run_vsplit),
-  LISTED("vsplit.array", "t self, I indices", run_vsplit_indices),
+  LISTED("vsplit.array", "t self, L indices", run_vsplit_indices),
   LISTED("dsplit.int", "t self, i sections", run_dsplit),
-  LISTED("dsplit.array", "t self, I indices", run_dsplit_indices),
+  LISTED("dsplit.array", "t self, L indices", run_dsplit_indices),
   LISTED("where.default", "t condition", run_where),
   LISTED("nonzero_numpy.default", "t self", run_where),
 };

@@ -12,8 +12,8 @@ static situ_tensor *run_linear(situ__op_call *c) {
   return situ__call_prepack(c, x, weight, &packed) ? situ_linear_by(x, weight, situ__arg_tensor(c, 2), packed) : NULL;
 }
 static situ_tensor *run_einsum(situ__op_call *c) {
-  situ_tensor *list[SITU__LIST_MAX];
-  const int count = situ__arg_tensors(c, 1, list);
+  int count;
+  situ_tensor **list = situ__arg_tensors(c, 1, &count);
   return situ_einsum(situ__arg_text(c, 0), list, count);
 }
 
@@ -271,7 +271,7 @@ static situ_tensor *run_native_dropout(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0);
   const bool on = (!situ__arg_given(c, 2) || situ__arg_flag(c, 2)) && situ__call_trains(c);
   situ_tensor *factor = situ_dropout(situ_ones_like(x, NULL), situ__arg_number(c, 1), on, NULL);
-  if (c->node->outs > 1) c->also[0] = situ_gt_scalar(factor, 0);
+  if (c->node->outs > 1) c->result[1] = situ_gt_scalar(factor, 0);
   return situ_mul(x, factor);
 }
 /* Whole channels are dropped: one factor for each, of the first two dimensions. */

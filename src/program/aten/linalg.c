@@ -41,8 +41,9 @@ static situ_tensor *run_vecdot(situ__op_call *c) {
   return situ_linalg_vecdot(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_dim(c, 2));
 }
 static situ_tensor *run_multi_dot(situ__op_call *c) {
-  situ_tensor *list[SITU__LIST_MAX];
-  return situ_linalg_multi_dot(list, situ__arg_tensors(c, 0, list));
+  int count;
+  situ_tensor **list = situ__arg_tensors(c, 0, &count);
+  return situ_linalg_multi_dot(list, count);
 }
 static situ_tensor *run_vander(situ__op_call *c) {
   return situ_linalg_vander(situ__arg_tensor(c, 0), situ__arg_given(c, 1) ? situ__arg_int(c, 1) : 0);

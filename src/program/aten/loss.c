@@ -104,9 +104,10 @@ static situ_tensor *run_multi_margin(situ__op_call *c) {
 
 /* The lengths at k as a tensor. */
 static situ_tensor *lengths_of(situ__op_call *c, int k) {
-  int64_t list[SITU__LIST_MAX];
   if (situ__arg_is_tensor(c, k)) return situ__arg_tensor(c, k);
-  const int count = situ__arg_host_ints(c, k, list, SITU__LIST_MAX);
+  int count;
+  const int64_t *list = situ__arg_host_list(c, k, &count);
+  if (!list) return NULL;
   situ_tensor *t =
       situ_from_host(list, (size_t)count * sizeof *list, SITU_SHAPE(count), &(situ_options){ .dtype = SITU_I64 });
   return situ_to(t, situ_device_of(situ__arg_tensor(c, 0)));

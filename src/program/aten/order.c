@@ -51,9 +51,10 @@ static situ_tensor *run_quantiles(situ__op_call *c, quantiles *fn) {
                                           : text[0] == 'l' && text[1] == 'o' ? SITU_QUANTILE_LOWER
                                                                              : SITU_QUANTILE_LINEAR;
   const situ_reduce_options o = { .dim = situ__arg_dims(c, 2), .keepdim = situ__arg_flag(c, 3) };
-  double q[SITU__LIST_MAX];
-  situ_tensor *list[SITU__LIST_MAX];
-  const int count = situ__arg_host_numbers(c, 1, q, SITU__LIST_MAX);
+  const int64_t given = situ__arg_is_tensor(c, 1) ? situ_numel(situ__arg_tensor(c, 1)) : 1;
+  double *q = situ__call_take(c, given, sizeof *q);
+  situ_tensor **list = situ__call_take(c, given, sizeof *list);
+  const int count = q && list ? situ__arg_host_numbers(c, 1, q, (int)given) : -1;
   for (int i = 0; i < count; i++)
     if (!(list[i] = fn(situ__arg_tensor(c, 0), q[i], &o, how))) return NULL;
   const bool one = !situ__arg_is_tensor(c, 1) || situ_dim(situ__arg_tensor(c, 1)) == 0;

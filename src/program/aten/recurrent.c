@@ -11,8 +11,8 @@ typedef struct recurrence {
   int each; /* number of parameters of a direction */
   bool biases;
   int64_t layers, directions;
-  double dropout; /* 0: none */
-  situ_tensor *h[SITU__LIST_MAX], *c[SITU__LIST_MAX];
+  double dropout;       /* 0: none */
+  situ_tensor **h, **c; /* of each direction of each layer, at the end */
 } recurrence;
 
 /* Direction i of all: x [L, N, in] becomes the output. */
@@ -51,9 +51,12 @@ static situ_tensor *give_state(const recurrence *r, situ_tensor *const *list, bo
 
 /* Arguments: input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first. */
 static situ_tensor *run_recurrent(situ__op_call *c, recurrence *r) {
-  situ_tensor *params[SITU__LIST_MAX], *x = situ__arg_tensor(c, 0);
-  const int count = situ__arg_tensors(c, 2, params);
+  int count;
+  situ_tensor **params = situ__arg_tensors(c, 2, &count), *x = situ__arg_tensor(c, 0);
   r->params = params;
+  r->h = situ__call_take(c, count, sizeof *r->h); /* there are fewer than parameters */
+  r->c = situ__call_take(c, count, sizeof *r->c);
+  if (!params || !r->h || !r->c) return NULL;
   r->biases = situ__arg_flag(c, 3);
   r->layers = situ__arg_int(c, 4);
   r->directions = situ__arg_flag(c, 7) ? 2 : 1;
@@ -73,14 +76,14 @@ static situ_tensor *run_recurrent(situ__op_call *c, recurrence *r) {
   }
   situ_tensor *y = run_layers(r, batch_first ? situ_transpose(x, 0, 1) : x);
   if (!y) return NULL;
-  if (c->node->outs > 1 && !(c->also[0] = give_state(r, r->h, batched))) return NULL;
-  if (c->node->outs > 2 && !(c->also[1] = give_state(r, r->c, batched))) return NULL;
+  if (c->node->outs > 1 && !(c->result[1] = give_state(r, r->h, batched))) return NULL;
+  if (c->node->outs > 2 && !(c->result[2] = give_state(r, r->c, batched))) return NULL;
   return batch_first ? situ_transpose(y, 0, 1) : batched ? y : situ_select(y, 1, 0);
 }
 
 static situ_tensor *run_lstm(situ__op_call *c) {
-  situ_tensor *states[SITU__LIST_MAX];
-  const int count = situ__arg_tensors(c, 1, states);
+  int count;
+  situ_tensor **states = situ__arg_tensors(c, 1, &count);
   if (count != 2) return situ__call_refuse(c, "has other states than h and c");
   return run_recurrent(c, &(recurrence){ .kind = LSTM, .hx = states[0], .cx = states[1] });
 }
@@ -93,9 +96,11 @@ static situ_tensor *run_relu(situ__op_call *c) { return run_plain(c, RELU); }
 
 /* One step of one layer. Arguments: input, hx, w_ih, w_hh, b_ih, b_hh. */
 static situ_tensor *run_step(situ__op_call *c, recurrence *r) {
-  situ_tensor *params[4], *x = situ_unsqueeze(situ__arg_tensor(c, 0), 0);
+  situ_tensor *params[4], *h, *cell = NULL, *x = situ_unsqueeze(situ__arg_tensor(c, 0), 0);
   for (int i = 0; i < 4; i++) params[i] = situ__arg_tensor(c, i + 2);
   r->params = params;
+  r->h = &h;
+  r->c = &cell;
   r->biases = params[2] != NULL;
   if (r->biases != (params[3] != NULL)) return situ__call_refuse(c, "has one bias of two");
   r->each = r->biases ? 4 : 2;
@@ -103,13 +108,13 @@ static situ_tensor *run_step(situ__op_call *c, recurrence *r) {
   r->hx = situ_unsqueeze(r->hx, 0);
   if (r->kind == LSTM) r->cx = situ_unsqueeze(r->cx, 0);
   if (!x || !run_direction(r, 0, x)) return NULL;
-  if (c->node->outs > 1) c->also[0] = r->c[0];
+  if (c->node->outs > 1) c->result[1] = r->c[0];
   return r->h[0];
 }
 
 static situ_tensor *run_lstm_cell(situ__op_call *c) {
-  situ_tensor *states[SITU__LIST_MAX];
-  const int count = situ__arg_tensors(c, 1, states);
+  int count;
+  situ_tensor **states = situ__arg_tensors(c, 1, &count);
   if (count != 2) return situ__call_refuse(c, "has other states than h and c");
   return run_step(c, &(recurrence){ .kind = LSTM, .hx = states[0], .cx = states[1] });
 }

@@ -167,8 +167,8 @@ static situ_tensor *run_pad(situ__op_call *c) {
   int k = 0;
   while (k < 4 && strcmp(mode, names[k]) != 0) k++;
   if (k == 4) return situ__call_refuse(c, "has a padding mode that situ does not know");
-  int64_t list[SITU__LIST_MAX];
-  int count = situ__arg_host_ints(c, 1, list, SITU__LIST_MAX);
+  int64_t list[2 * SITU_MAX_DIMS];
+  int count = situ__arg_host_ints(c, 1, list, 2 * SITU_MAX_DIMS);
   if (count < 0) return NULL;
   while (count > SITU_MAX_DIMS && list[count - 1] == 0 && list[count - 2] == 0) count -= 2;
   const int first = count > SITU_MAX_DIMS ? count - SITU_MAX_DIMS : 0;

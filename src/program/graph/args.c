@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/fail.h"
 #include "build.h"
 #include "program.h"
@@ -97,11 +98,41 @@ int situ__arg_numbers(const situ__op_call *c, int k, double *out, int capacity) 
   return count;
 }
 
-int situ__arg_tensors(const situ__op_call *c, int k, situ_tensor *out[SITU__LIST_MAX]) {
+struct situ__call_block {
+  struct situ__call_block *older;
+  _Alignas(16) char data[];
+};
+
+void *situ__call_take(const situ__op_call *c, int64_t count, size_t size) {
+  situ__call_memory *m = c->memory;
+  const size_t bytes = (size_t)count * size;
+  if ((uint64_t)count <= (sizeof m->few - m->used) / size) {
+    void *taken = memset(m->few + m->used, 0, bytes);
+    m->used += (bytes + 15) / 16 * 16;
+    return taken;
+  }
+  /* Pages that are not written cost nothing: the size may be that of a tensor without values. */
+  struct situ__call_block *block = (uint64_t)count <= INT32_MAX ? situ__calloc(1, sizeof *block + bytes) : NULL;
+  if (!block) return situ__no_memory(c->node->row->target, bytes), NULL;
+  block->older = m->more;
+  m->more = block;
+  return block->data;
+}
+
+void situ__call_memory_free(situ__call_memory *memory) {
+  for (struct situ__call_block *older; memory->more; memory->more = older) {
+    older = memory->more->older;
+    situ__free(memory->more);
+  }
+}
+
+situ_tensor **situ__arg_tensors(const situ__op_call *c, int k, int *count) {
   const situ__arg *a = &c->arg[k];
-  const int count = a->kind == SITU__ARG_LIST ? a->count : 0;
-  for (int i = 0; i < count; i++) out[i] = tensor_of(c, &a->list[i]);
-  return count;
+  *count = a->kind == SITU__ARG_LIST ? a->count : 0;
+  situ_tensor **out = situ__call_take(c, *count, sizeof *out);
+  for (int i = 0; out && i < *count; i++) out[i] = tensor_of(c, &a->list[i]);
+  if (!out) *count = -1;
+  return out;
 }
 
 /* Whether t has values, also in a dry run: constants of the program, and what was computed of them and of sizes. */
@@ -128,34 +159,49 @@ bool situ__call_pause(const situ__op_call *c) {
   return situ_dry_pause();
 }
 
-/* The values of argument k as `dtype` of `size` bytes: of a tensor. */
-static int read_values(const situ__op_call *c, int k, situ_dtype dtype, size_t size, void *out, int capacity) {
+/* How many values argument k has; -1 after recording an error: more than `capacity`. */
+static int count_values(const situ__op_call *c, int k, int capacity) {
+  const situ__arg *a = &c->arg[k];
+  const int64_t count = situ__arg_is_tensor(c, k)   ? situ_numel(situ__arg_tensor(c, k))
+                        : a->kind == SITU__ARG_LIST ? a->count
+                                                    : a->kind != SITU__ARG_NONE;
+  if (count <= capacity) return (int)count;
+  return situ__fail(SITU_E_LIMIT, c->node->row->target, "has %lld values where at most %d are read", (long long)count,
+                    capacity),
+         -1;
+}
+
+/* The values of argument k as `dtype` of `size` bytes: of a tensor of so many. */
+static int read_values(const situ__op_call *c, int k, situ_dtype dtype, size_t size, void *out, int count) {
   situ_tensor *t = situ__arg_tensor(c, k);
-  const int64_t count = situ_numel(t);
-  if (count < 0) return -1;
-  if (count > capacity)
-    return situ__fail(SITU_E_LIMIT, c->node->row->target, "has %lld values where at most %d are read", (long long)count,
-                      capacity),
-           -1;
   const bool paused = has_values(c, t) && situ_dry_pause();
   const situ_status status = situ_copy_to_host(situ_to_dtype(t, dtype), out, (size_t)count * size);
   if (paused) situ_dry_resume();
-  return status == SITU_OK ? (int)count : -1;
+  return status == SITU_OK ? count : -1;
 }
 
 int situ__arg_host_ints(const situ__op_call *c, int k, int64_t *out, int capacity) {
   const situ__arg *a = &c->arg[k];
-  if (situ__arg_is_tensor(c, k)) return read_values(c, k, SITU_I64, sizeof *out, out, capacity);
-  if (a->kind == SITU__ARG_NONE || capacity < 1) return 0;
+  const int count = count_values(c, k, capacity);
+  if (count < 1) return count;
+  if (situ__arg_is_tensor(c, k)) return read_values(c, k, SITU_I64, sizeof *out, out, count);
   if (a->kind != SITU__ARG_LIST) return out[0] = int_of(c, a), 1;
-  for (int i = 0; i < a->count && i < capacity; i++) out[i] = int_of(c, &a->list[i]);
-  return a->count < capacity ? a->count : capacity;
+  for (int i = 0; i < count; i++) out[i] = int_of(c, &a->list[i]);
+  return count;
+}
+
+int64_t *situ__arg_host_list(const situ__op_call *c, int k, int *count) {
+  *count = count_values(c, k, INT32_MAX);
+  int64_t *out = *count < 0 ? NULL : situ__call_take(c, *count, sizeof *out);
+  *count = out ? situ__arg_host_ints(c, k, out, *count) : -1;
+  return *count < 0 ? NULL : out;
 }
 
 int situ__arg_host_numbers(const situ__op_call *c, int k, double *out, int capacity) {
   const situ__arg *a = &c->arg[k];
-  if (situ__arg_is_tensor(c, k)) return read_values(c, k, SITU_F64, sizeof *out, out, capacity);
-  if (a->kind == SITU__ARG_NONE || capacity < 1) return 0;
+  const int count = count_values(c, k, capacity);
+  if (count < 1) return count;
+  if (situ__arg_is_tensor(c, k)) return read_values(c, k, SITU_F64, sizeof *out, out, count);
   if (a->kind != SITU__ARG_LIST) return out[0] = number_of(c, a), 1;
   return situ__arg_numbers(c, k, out, capacity);
 }
@@ -178,9 +224,19 @@ situ_tensor *situ__arg_cast(const situ__op_call *c, int k) {
 
 situ_tensor *situ__call_pieces(situ__op_call *c, situ_tensor *const *piece, int64_t count) {
   if (count < 0) return NULL;
-  if (count != c->node->outs) return situ__call_refuse(c, "gives another number of pieces than in the file");
-  if (count > 1) memcpy(c->also, piece + 1, (size_t)(count - 1) * sizeof *piece);
+  if (count != c->node->outs || !count) return situ__call_refuse(c, "gives another number of pieces than in the file");
+  if (piece != c->result) memcpy(c->result, piece, (size_t)count * sizeof *piece);
   return piece[0];
+}
+
+situ_tensor *situ__call_split(situ__op_call *c, situ_tensor *x, int dim, const int64_t *size, int count) {
+  int64_t at = 0;
+  if (count >= 0 && count != c->node->outs) return situ__call_refuse(c, "has another number of sizes than of results");
+  for (int i = 0; i < count; at += size[i++])
+    if (!(c->result[i] = situ_narrow(x, dim, at, size[i]))) return NULL;
+  if (count > 0 && at != situ_size(x, dim))
+    return situ__call_refuse(c, "has sizes that do not add up to its dimension");
+  return situ__call_pieces(c, c->result, count);
 }
 
 bool situ__call_trains(const situ__op_call *c) {

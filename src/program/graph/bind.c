@@ -82,7 +82,7 @@ static bool is_tensor(const situ__arg *a) { return a->kind == SITU__ARG_VALUE &&
 static bool is_text(const situ__arg *a) { return a->kind == SITU__ARG_TEXT; }
 static bool is_tensor_or_none(const situ__arg *a) { return a->kind == SITU__ARG_NONE || is_tensor(a); }
 
-static bool is_list(const situ__arg *a, bool (*each)(const situ__arg *), int most) {
+static bool is_list(const situ__arg *a, bool (*each)(const situ__arg *), int32_t most) {
   if (a->kind != SITU__ARG_LIST || a->count > most) return false;
   for (int i = 0; i < a->count; i++)
     if (!each(&a->list[i])) return false;
@@ -93,34 +93,36 @@ static bool has_type(const situ__arg *a, char type) {
   switch (type) {
   case 't': return is_tensor(a);
   case 'x': return is_tensor(a) || is_number(a);
-  case 'T': return is_list(a, is_tensor_or_none, SITU__LIST_MAX);
+  case 'T': return is_list(a, is_tensor_or_none, INT32_MAX);
   case 'i': return is_int(a);
   case 'I': return is_int(a) || is_list(a, is_int, SITU_MAX_DIMS);
+  case 'L': return is_list(a, is_int, INT32_MAX);
   case 'n': return is_number(a);
   case 'F': return is_list(a, is_number, SITU_MAX_DIMS);
   case 'b': return is_bool(a);
   case 'd': return a->kind == SITU__ARG_DTYPE;
   case 's': return a->kind == SITU__ARG_TEXT;
-  case 'h': return is_tensor(a) || is_list(a, is_number, SITU__LIST_MAX) || is_number(a);
+  case 'h': return is_tensor(a) || is_list(a, is_number, INT32_MAX) || is_number(a);
   case 'S': return is_list(a, is_text, INT32_MAX);
   default: return true;
   }
 }
 
-_Static_assert(SITU__LIST_MAX == 1024 && SITU_MAX_DIMS == 8, "these texts say both");
+_Static_assert(SITU_MAX_DIMS == 8, "these texts say so");
 static const char *type_name(char type) {
-  static const char types[] = "txTiInFbdshS";
+  static const char types[] = "txTiILnFbdshS";
   static const char *const name[] = { "a tensor",
                                       "a tensor or a number",
-                                      "a list of at most 1,024 tensors",
+                                      "a list of tensors",
                                       "a whole number",
                                       "a list of at most 8 whole numbers",
+                                      "a list of whole numbers",
                                       "a number",
                                       "a list of at most 8 numbers",
                                       "a bool",
                                       "a dtype",
                                       "a text",
-                                      "a tensor or a list of at most 1,024 numbers",
+                                      "a tensor or a list of numbers",
                                       "a list of texts" };
   return name[strchr(types, type) - types];
 }

@@ -93,8 +93,8 @@ static bool count_loop(situ__op_call *c, situ__value *out) {
 }
 
 static bool count_scan(situ__op_call *c, situ__value *out) {
-  situ_tensor *input[SITU__LIST_MAX];
-  const int count = situ__arg_tensors(c, 0, input);
+  int count;
+  situ_tensor **input = situ__arg_tensors(c, 0, &count);
   for (int i = 0; i < count; i++) {
     const int64_t size = situ_size(input[i], (int)c->arg[1].list[i].integer);
     if (size < 0) return false;
@@ -106,7 +106,7 @@ static bool count_scan(situ__op_call *c, situ__value *out) {
                       "has %lld iterations, and a call makes at most %lld (situ_load_options.max_iterations)",
                       (long long)out->integer, (long long)situ__arg_int(c, 2)),
            false;
-  return !situ__flow_is_once(c) || situ__scan_count_once(c, input, count, out);
+  return input && (!situ__flow_is_once(c) || situ__scan_count_once(c, input, count, out));
 }
 
 static situ_tensor *run_element(situ__op_call *c) {
@@ -147,27 +147,28 @@ static bool read_condition(situ__op_call *c, int64_t iteration, int64_t *cond) {
 
 /* Sets what an iteration begins with: its number, the condition and what is carried; and whether there is one. */
 static situ_tensor *begin_iteration(situ__op_call *c, int64_t iteration) {
-  situ_tensor *carried[SITU__LIST_MAX];
   int64_t cond;
+  int count;
   if (situ__flow_tracing && iteration > MOST_TRACED)
     return situ__call_refuse(c, "cannot be traced as a loop, and has more than 4096 iterations");
   if (!read_condition(c, iteration, &cond)) return NULL;
-  const int count = situ__arg_tensors(c, SITU__LOOP_CARRIED, carried);
+  situ_tensor **carried = situ__arg_tensors(c, SITU__LOOP_CARRIED, &count);
+  situ_tensor **held = situ__call_take(c, count, sizeof *held);
+  if (!carried || !held) return NULL;
   value_of(c, &c->arg[SITU__LOOP_COUNTER])->integer = iteration;
   value_of(c, &c->arg[SITU__LOOP_GUARD])->real = situ__flow_tracing ? situ__flow_tracing->guard : 0;
   value_of(c, &c->arg[SITU__LOOP_GUARD])->integer = cond && iteration < situ__arg_int(c, SITU__LOOP_COUNT);
   /* Each is held before the first is replaced: two may change places. */
-  situ_tensor *held[SITU__LIST_MAX] = { NULL };
   bool fine = true;
   for (int i = 0; i < count && fine; i++) fine = situ_set(&held[i], carried[i]);
   for (int i = 0; i < count; i++) {
     situ_tensor **slot = &c->value[c->node->out[i + 2]].tensor;
     situ_drop(slot);
-    c->also[i + 1] = *slot = held[i];
+    c->result[i + 2] = *slot = held[i];
   }
   if (!fine) return NULL;
   const unsigned char byte = cond != 0;
-  c->also[0] = situ__loop_number(c, 1, SITU_BOOL, &byte);
+  c->result[1] = situ__loop_number(c, 1, SITU_BOOL, &byte);
   return situ__loop_number(c, 0, SITU_I64, &iteration);
 }
 
@@ -178,8 +179,9 @@ static situ_tensor *run_begin(situ__op_call *c) {
 }
 
 static situ_tensor *run_next(situ__op_call *c) {
-  situ_tensor *scanned[SITU__LIST_MAX];
-  const int count = situ__arg_tensors(c, SITU__LOOP_SCANNED, scanned);
+  int count;
+  situ_tensor **scanned = situ__arg_tensors(c, SITU__LOOP_SCANNED, &count);
+  if (!scanned) return NULL;
   for (int i = 0; i < count; i++)
     if (!situ__value_add(value_of(c, &c->arg[SITU__LOOP_LISTS].list[i]), scanned[i])) return NULL;
   return situ__flow_is_once(c) ? situ__loop_next_once(c) : begin_iteration(c, situ__arg_int(c, SITU__LOOP_COUNTER) + 1);

@@ -24,17 +24,17 @@ static situ__value *list_of(const situ__op_call *c, int i) {
 /* ---- Scan ---- */
 
 bool situ__scan_count_once(situ__op_call *c, situ_tensor *const *input, int count, situ__value *out) {
-  situ_tensor *scanned[SITU__LIST_MAX];
+  situ_tensor **scanned = situ__call_take(c, count, sizeof *scanned);
   situ__flow_trace *t = situ__flow_tracing;
   out->real = 1; /* it is a Scan's */
-  for (int i = 0; i < count && t; i++) {
+  for (int i = 0; i < count && t && scanned; i++) {
     const int64_t axis = c->arg[1].list[i].integer;
     const bool backwards = c->arg[3].kind == SITU__ARG_LIST && c->arg[3].list[i].integer;
     scanned[i] = axis ? situ_movedim(input[i], SITU_SHAPE(axis), SITU_SHAPE(0)) : input[i];
     if (backwards) scanned[i] = situ_flip(scanned[i], SITU_SHAPE(0));
     if (!scanned[i]) return false;
   }
-  return !t || t->scan(t, scanned, count, situ__arg_int(c, 2));
+  return scanned && (!t || t->scan(t, scanned, count, situ__arg_int(c, 2)));
 }
 
 situ_tensor *situ__scan_element_once(situ__op_call *c) {
@@ -108,23 +108,35 @@ static situ_tensor *see_number(situ__op_call *c, situ_tensor *i, bool scans, int
   return i;
 }
 
+/* `first`, unless it is NULL, and what is carried. */
+static situ_tensor **carry(const situ__op_call *c, situ_tensor *first, int *count) {
+  const int own_at = first != NULL;
+  int carried;
+  situ_tensor **list = situ__arg_tensors(c, SITU__LOOP_CARRIED, &carried);
+  situ_tensor **all = list ? situ__call_take(c, (int64_t)carried + 1, sizeof *all) : NULL;
+  *count = carried + own_at;
+  if (all) all[0] = first;
+  if (all && carried) memcpy(all + own_at, list, (size_t)carried * sizeof *list);
+  return all;
+}
+
 situ_tensor *situ__loop_begin_once(situ__op_call *c) {
   static const unsigned char yes = 1;
   static const int64_t zero = 0;
   situ__flow_trace *t = situ__flow_tracing;
-  situ_tensor *in[SITU__LIST_MAX + 1], *own[SITU__LIST_MAX + 1], *number = NULL;
+  situ_tensor *first = NULL, *number = NULL;
   const int lists = c->arg[SITU__LOOP_LISTS].count;
   int64_t length = situ__arg_int(c, SITU__LOOP_COUNT);
   const bool whiles = t && has_condition(c), counts = c->arg[SITU__LOOP_COUNT].kind == SITU__ARG_VALUE;
   const bool numbers = t && lists && !is_scan(c);
   if (numbers && !scan_numbers(c, &length)) return NULL;
-  int count = 0;
-  if (whiles && counts && !(in[count++] = situ_zeros(SITU_SCALAR, &of_numbers))) return NULL;
-  const int own_at = count;
-  count += situ__arg_tensors(c, SITU__LOOP_CARRIED, in + count);
-  if (!copy_carried(in, count, own)) return NULL;
+  int count;
+  if (whiles && counts && !(first = situ_zeros(SITU_SCALAR, &of_numbers))) return NULL;
+  const int own_at = first != NULL;
+  situ_tensor **in = carry(c, first, &count), **own = situ__call_take(c, (int64_t)count + 1, sizeof *own);
+  if (!in || !own || !copy_carried(in, count, own)) return NULL;
   situ__flow_turn turn = { .carried = in, .own = own, .count = count, .scans = lists };
-  if (whiles && !(turn.cond = condition_of(c, own_at ? in[0] : NULL)))
+  if (whiles && !(turn.cond = condition_of(c, first)))
     turn.cond = situ_ones(SITU_SCALAR, &(situ_options){ .dtype = SITU_BOOL, .device = { .kind = SITU_CPU } });
   const int32_t guard = t ? t->loop(t, &turn) : 1;
   if (!guard) return NULL;
@@ -136,8 +148,8 @@ situ_tensor *situ__loop_begin_once(situ__op_call *c) {
   value_of(c, SITU__LOOP_GUARD)->real = guard;
   value_of(c, SITU__LOOP_GUARD)->integer = 1;
   if ((own_at || numbers) && !(number = see_number(c, own[0], numbers, guard))) return NULL;
-  for (int i = own_at; i < count; i++) c->also[i - own_at + 1] = own[i];
-  c->also[0] = situ__loop_number(c, 1, SITU_BOOL, &yes);
+  for (int i = own_at; i < count; i++) c->result[i - own_at + 2] = own[i];
+  c->result[1] = situ__loop_number(c, 1, SITU_BOOL, &yes);
   return number ? number : situ__loop_number(c, 0, SITU_I64, &zero);
 }
 
@@ -150,25 +162,26 @@ situ_tensor *situ__loop_next_once(situ__op_call *c) {
   static const unsigned char yes = 1;
   static const int64_t zero = 0;
   situ__flow_trace *t = situ__flow_tracing;
-  situ_tensor *next[SITU__LIST_MAX + 1], *scanned[SITU__LIST_MAX], *i = value_of(c, SITU__LOOP_COUNTER)->tensor;
-  int count = 0;
-  if (i && !(next[count++] = situ_add_scalar(i, 1))) return NULL;
-  const int own_at = count;
-  count += situ__arg_tensors(c, SITU__LOOP_CARRIED, next + count);
-  for (int k = own_at; k < count; k++) {
-    c->also[k - own_at + 1] = c->value[c->node->out[k - own_at + 2]].tensor;
-    if (!is_like(next[k], c->also[k - own_at + 1]))
+  situ_tensor *i = value_of(c, SITU__LOOP_COUNTER)->tensor, *first = NULL;
+  int count;
+  if (i && !(first = situ_add_scalar(i, 1))) return NULL;
+  const int own_at = first != NULL;
+  situ_tensor **next = carry(c, first, &count);
+  for (int k = own_at; next && k < count; k++) {
+    c->result[k - own_at + 2] = c->value[c->node->out[k - own_at + 2]].tensor;
+    if (!is_like(next[k], c->result[k - own_at + 2]))
       return situ__call_refuse(c, "carries a tensor whose shape or dtype an iteration changes");
   }
-  situ__flow_turn turn = { .carried = next, .scanned = scanned, .count = count };
-  turn.scans = situ__arg_tensors(c, SITU__LOOP_SCANNED, scanned);
+  situ__flow_turn turn = { .carried = next, .count = count };
+  turn.scanned = situ__arg_tensors(c, SITU__LOOP_SCANNED, &turn.scans);
+  if (!next || !turn.scanned) return NULL;
   if (t && !has_condition(c) && !is_true(c))
     return situ__call_refuse(c, "gives lists whose length a condition decides, for which torch.export has no form");
-  if (t && has_condition(c) && !(turn.cond = condition_of(c, own_at ? next[0] : NULL)))
+  if (t && has_condition(c) && !(turn.cond = condition_of(c, first)))
     return situ__call_refuse(c, "has neither a condition nor a trip count: it never ends");
   if (t && !t->next(t, &turn)) return NULL;
   value_of(c, SITU__LOOP_GUARD)->integer = 0;
-  c->also[0] = situ__loop_number(c, 1, SITU_BOOL, &yes);
+  c->result[1] = situ__loop_number(c, 1, SITU_BOOL, &yes);
   return situ__loop_number(c, 0, SITU_I64, &zero);
 }
 

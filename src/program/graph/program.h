@@ -75,7 +75,7 @@ typedef enum situ__real {
 typedef struct situ__op_row {
   const char *target; /* "linear.default", "Gemm" */
   /* The parameters, in the order of `arg`: a type and a name, separated by commas ("t input, t? bias, n alpha=1").
-       t tensor    x tensor or number    T list of tensors       i int      I list of ints, or one
+       t tensor    x tensor or number    T list of tensors       i int      I list of ints, or one; L any number of them
        n number    F list of numbers     b bool    d dtype       s text     _ anything; it has no effect
        h tensor whose values the host reads, or a list of numbers           S list of texts
      A text that is one of a few has them after its name: "s? mode(nearest|linear)".
@@ -269,16 +269,29 @@ struct situ__op_call {
   const situ__arg *arg;
   situ__value *value;
   situ_nn_module *root;
-  situ_tensor *self;  /* stands for the first argument, unless NULL */
-  situ_tensor **also; /* gets the second and later results: capacity node->outs - 1 */
-  bool dry;           /* only shapes are wanted: tensors are on meta */
-  bool once;          /* each node runs once, in the order of the list: the body of a loop, too */
+  situ_tensor *self;    /* stands for the first argument, unless NULL */
+  situ_tensor **result; /* gets the second result as [1], and so on: capacity node->outs; [0] is what `run` returns */
+  struct situ__call_memory *memory;
+  bool dry;  /* only shapes are wanted: tensors are on meta */
+  bool once; /* each node runs once, in the order of the list: the body of a loop, too */
   /* What the call made of its lasting arguments in an earlier run, if is_prepacked; else, if not NULL, what it makes
      may be put there (situ_set), for the next runs. Nothing else of a run may be. */
   situ_tensor **prepacked;
   bool is_prepacked;
 };
 enum { SITU__PREPACKED_MOST = 8 };
+
+/* Memory of one call, for lists: what is small lies on the stack. */
+typedef struct situ__call_memory {
+  struct situ__call_block *more;
+  size_t used;
+  _Alignas(16) char few[512];
+} situ__call_memory;
+/* Zeroed memory that the call has until it ends; NULL after recording an error. */
+void *situ__call_take(const situ__op_call *c, int64_t count, size_t size);
+void situ__call_memory_free(situ__call_memory *memory);
+/* Tensors that a call makes one by one where the file's length says nothing of their number. */
+enum { SITU__CALL_MOST = 1 << 17 };
 
 /* What situ_linear_lay_out makes of the weight, once, for situ_linear_by: for rows with `.prepacked = 1`. Returns false
    after recording an error. */
@@ -309,12 +322,14 @@ double situ__arg_element(const situ__op_call *c, int k, situ_dtype dtype);
 situ_shape situ__arg_dims(const situ__op_call *c, int k); /* None: no dimensions */
 /* Both return the length of a list, 0 for None. */
 int situ__arg_numbers(const situ__op_call *c, int k, double *out, int capacity);
-enum { SITU__LIST_MAX = 1024 };
-int situ__arg_tensors(const situ__op_call *c, int k, situ_tensor *out[SITU__LIST_MAX]);
-/* The values of an argument `h`: of a list, or of a tensor, which is waited for. Both return their number, at most
-   `capacity`, or -1 after recording an error. None has none. */
+/* The tensors of a list, in memory of the call. NULL with a count of -1 after recording an error. */
+situ_tensor **situ__arg_tensors(const situ__op_call *c, int k, int *count);
+/* The values of an argument `h`: of a list, or of a tensor, which is waited for. Both return their number, or -1 after
+   recording an error: more than `capacity` are one. None has none. */
 int situ__arg_host_ints(const situ__op_call *c, int k, int64_t *out, int capacity);
 int situ__arg_host_numbers(const situ__op_call *c, int k, double *out, int capacity);
+/* Any number of them, also of an argument `L`, in memory of the call. NULL and a count of -1 after an error. */
+int64_t *situ__arg_host_list(const situ__op_call *c, int k, int *count);
 /* The one number of such an argument. Returns false after recording an error: `lacks`, if it has none. */
 bool situ__arg_host_number(const situ__op_call *c, int k, double *out, const char *lacks);
 
@@ -338,7 +353,7 @@ situ_tensor *situ__arg_operand(const situ__op_call *c, int k, int n);
 situ_tensor *situ__arg_cast(const situ__op_call *c, int k);
 /* Where result k, from 1 on, goes; NULL: the call has not so many. */
 static inline situ_tensor **situ__call_result(const situ__op_call *c, int k) {
-  return k < c->node->outs ? &c->also[k - 1] : NULL;
+  return k < c->node->outs ? &c->result[k] : NULL;
 }
 static inline bool situ__node_wants(const situ__program_node *n, int k) {
   enum { LAST = 8 * sizeof n->wanted - 1 };
@@ -348,8 +363,11 @@ static inline bool situ__node_wants(const situ__program_node *n, int k) {
 static inline situ_tensor **situ__call_wanted(const situ__op_call *c, int k) {
   return situ__node_wants(c->node, k) ? situ__call_result(c, k) : NULL;
 }
-/* Hands over tensors of a list, which must be as many as the file says; `count` below 0: after an error. */
+/* Hands over tensors of a list, which must be as many as the file says; `count` below 0: after an error. `piece` may be
+   c->result. */
 situ_tensor *situ__call_pieces(situ__op_call *c, situ_tensor *const *piece, int64_t count);
+/* Hands over parts of x along dim, of these sizes, which must be as many as the file says and all of x. */
+situ_tensor *situ__call_split(situ__op_call *c, situ_tensor *x, int dim, const int64_t *size, int count);
 /* torch's default dtype where the program was exported: of fractions beside whole numbers, and of what is made without
    a dtype. */
 static inline situ_dtype situ__call_real(const situ__op_call *c) { return c->node->real ? c->node->real : SITU_F32; }

@@ -184,7 +184,7 @@ static situ_tensor *give_out(situ__op_call *c) {
 static situ_tensor *run_row(situ__op_call *c) {
   if (c->node->row->copies) {
     situ_tensor *first = situ__call_function(c);
-    for (int k = 1; first && k < c->node->outs; k++) c->also[k - 1] = situ_clone(c->also[k - 1]);
+    for (int k = 1; first && k < c->node->outs; k++) c->result[k] = situ_clone(c->result[k]);
     return first ? situ_clone(first) : NULL;
   }
   if (c->node->row->out) return give_out(c);
@@ -200,7 +200,7 @@ static situ_tensor *run_row(situ__op_call *c) {
 static bool keep_results(situ__op_call *c, situ_tensor *first) {
   const situ__program_node *n = c->node;
   for (int i = 0; i < n->outs; i++) {
-    situ_tensor *t = i ? c->also[i - 1] : first;
+    situ_tensor *t = i ? c->result[i] : first;
     if (i && !t && situ__node_wants(n, i))
       return situ__call_refuse(c, "has a second result or more, which situ does not compute"), false;
     if (n->out[i] < 0 || (i && !t)) continue; /* statistics of a decomposed norm have no use but backward */
@@ -210,7 +210,7 @@ static bool keep_results(situ__op_call *c, situ_tensor *first) {
   return true;
 }
 
-bool situ__program_run_node(situ__op_call *c) {
+static bool run_node(situ__op_call *c) {
   const situ__program_node *n = c->node;
   if (n->row->results == SITU__RESULTS_NONE) return true;
   if (n->counts && !situ__call_trains(c)) return situ_error() == SITU_OK && keep_results(c, situ__arg_tensor(c, 0));
@@ -220,9 +220,7 @@ bool situ__program_run_node(situ__op_call *c) {
     if (n->outs && n->out[0] >= 0) c->value[n->out[0]] = number;
     return true;
   }
-  situ_tensor *also[SITU__LIST_MAX];
-  memset(also, 0, (size_t)n->outs * sizeof *also);
-  c->also = also;
+  if (!(c->result = situ__call_take(c, n->outs, sizeof *c->result))) return false;
   situ_scope scope;
   if (n->no_grad) situ_scope_begin_no_grad(&scope);
   else situ_scope_begin(&scope);
@@ -234,6 +232,16 @@ bool situ__program_run_node(situ__op_call *c) {
   const situ_status ended = situ_scope_end(&scope);
   if (paused) situ_dry_resume();
   return ended == SITU_OK && kept;
+}
+
+bool situ__program_run_node(situ__op_call *c) {
+  situ__call_memory memory; /* not zeroed, as `few` is large */
+  memory.more = NULL;
+  memory.used = 0;
+  c->memory = &memory;
+  const bool good = run_node(c);
+  situ__call_memory_free(&memory);
+  return good;
 }
 
 static bool tell_results(const situ__program_node *n, const situ__value *value) {

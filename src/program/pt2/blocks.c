@@ -7,8 +7,14 @@
 #include "pt2.h"
 #include "program/graph/flow.h"
 
-enum { DEPTH = 16, MOST = 4096 };
-enum { LOOP_MOST = SITU__LIST_MAX - 2 }; /* beside what is carried a turn of a loop has two results */
+enum { DEPTH = 16 };
+
+/* Arguments or results of a graph: values of the program. */
+typedef struct values {
+  situ__arg *arg;
+  int64_t capacity;
+  int count;
+} values;
 
 typedef struct block {
   situ__pt2 *f;
@@ -22,6 +28,9 @@ typedef struct block {
   situ__arg first;   /* the argument that is a value or a bool: a condition, a flag */
   situ__arg list[4]; /* lists of values, in their order; the last one, of other arguments after a graph */
   int lists;
+  const char **result; /* names of the node's results, in its graph; "": it has none */
+  int results;
+  values in, out, next; /* of the graph that is read; next: of an iteration, beside its condition */
 } block;
 
 static bool bad(const block *b, const char *what) {
@@ -33,10 +42,13 @@ static bool bad(const block *b, const char *what) {
 static bool is_flag(const situ__arg *arg) { return arg->kind == SITU__ARG_VALUE || arg->kind == SITU__ARG_BOOL; }
 
 static bool read_arguments(block *b) {
-  const situ__json_item *inputs = situ__json_get(b->item, "inputs");
+  const situ__json_item *inputs = situ__json_get(b->item, "inputs"), *outputs = situ__json_get(b->item, "outputs");
   situ__arg *loose = situ__arena_take(&b->f->program->arena, inputs ? inputs->count : 1, sizeof *loose), arg;
+  b->result = situ__arena_take(&b->f->program->arena, outputs ? outputs->count : 1, sizeof *b->result);
   int32_t count = 0;
-  if (!loose) return situ__pt2_no_memory();
+  if (!loose || !b->result) return situ__pt2_no_memory();
+  for (EACH_MEMBER(m, outputs))
+    b->result[b->results++] = situ__pt2_string(situ__json_get(situ__json_get(m, "as_tensor"), "name"));
   for (EACH_MEMBER(m, inputs)) {
     const situ__json_item *given = situ__json_get(m, "arg"), *graph = situ__json_get(given, "as_graph");
     if (graph && b->graphs < 2) {
@@ -52,17 +64,10 @@ static bool read_arguments(block *b) {
   return true;
 }
 
-/* The name of result i of the node, in its graph: NULL beyond the last, "" for one that has none. */
-static const char *result_name(const block *b, int i) {
-  for (EACH_MEMBER(m, situ__json_get(b->item, "outputs")))
-    if (i-- == 0) return situ__pt2_string(situ__json_get(situ__json_get(m, "as_tensor"), "name"));
-  return NULL;
-}
-
 /* Gives result i of the node: the value v. */
 static bool give_result(const block *b, int i, int32_t v) {
-  const char *name = result_name(b, i);
-  if (!name || !*name) return true;
+  const char *name = i < b->results ? b->result[i] : "";
+  if (!*name) return true;
   if (situ__names_get(b->names, name) >= 0) return bad(b, "whose result is not a new value");
   return situ__names_put(b->names, name, v) || situ__pt2_no_memory();
 }
@@ -73,14 +78,8 @@ static situ__arg value_arg(const block *b, int32_t v) {
 
 /* ---- graphs ---- */
 
-/* Arguments or results of a graph: values of the program. */
-typedef struct values {
-  situ__arg arg[MOST];
-  int count;
-} values;
-
-static bool append(const block *b, values *v, const situ__arg *list, int count) {
-  if (count > MOST - v->count) return bad(b, "of too many values");
+static bool append(values *v, const situ__arg *list, int count) {
+  if (!situ__grow(NULL, &v->arg, &v->capacity, sizeof *v->arg, v->count + count)) return situ__pt2_no_memory();
   for (int i = 0; i < count; i++) v->arg[v->count++] = list[i];
   return true;
 }
@@ -89,6 +88,7 @@ static bool append(const block *b, values *v, const situ__arg *list, int count) 
 static bool read_graph(const block *b, const situ__json_item *graph, const values *in, values *out) {
   situ__pt2 *f = b->f;
   situ__names inner = { 0 };
+  situ__arg given;
   int k = 0;
   out->count = 0;
   bool fine = b->depth < DEPTH || situ__pt2_bad(f, SITU_E_LIMIT, "has blocks inside blocks, more than %d deep", DEPTH);
@@ -103,8 +103,7 @@ static bool read_graph(const block *b, const situ__json_item *graph, const value
   }
   fine = fine && situ__pt2_read_nodes(f, graph, &inner, b->no_grad, b->depth + 1);
   for (EACH_MEMBER(m, situ__json_get(graph, "outputs")))
-    if (fine && out->count == MOST) fine = bad(b, "of too many values");
-    else fine = fine && situ__pt2_arg(f, &inner, m, &out->arg[out->count++]);
+    fine = fine && situ__pt2_arg(f, &inner, m, &given) && append(out, &given, 1);
   situ__names_free(&inner);
   return fine;
 }
@@ -141,26 +140,27 @@ static situ__program_node *add_node(const block *b, const situ__op_row *row, int
 
 /* ---- torch.no_grad and its kind ---- */
 
-static bool read_wrapped(block *b, values *in, values *out) {
+static bool read_wrapped(block *b) {
   const bool on = b->first.integer, is_grad = strstr(b->target, "set_grad") != NULL;
   if (!b->graph[0] || b->first.kind != SITU__ARG_BOOL) return bad(b, "without its flag or graph");
   if (!is_grad && on)
     situ__lacks_note(&b->f->lacks, b->target, situ__pt2_string(situ__json_get(b->item, "name")), "with enabled=True",
                      &(situ__program_node){ .module = "", .site = "" });
   if (is_grad) b->no_grad = !on;
-  if (!append(b, in, b->list[3].list, b->list[3].count) || !read_graph(b, b->graph[0], in, out)) return false;
-  for (int i = 0; result_name(b, i); i++) {
-    if (i == out->count) return situ__pt2_bad(b->f, SITU_E_FORMAT, "has a block of too few results");
-    if (*result_name(b, i) && out->arg[i].kind != SITU__ARG_VALUE)
-      return situ__pt2_bad(b->f, SITU_E_FORMAT, "has a block whose result '%s' is not a new value", result_name(b, i));
-    if (!give_result(b, i, (int32_t)out->arg[i].integer)) return false;
+  if (!append(&b->in, b->list[3].list, b->list[3].count) || !read_graph(b, b->graph[0], &b->in, &b->out)) return false;
+  if (b->out.count < b->results) return situ__pt2_bad(b->f, SITU_E_FORMAT, "has a block of too few results");
+  for (int i = 0; i < b->results; i++) {
+    if (*b->result[i] && b->out.arg[i].kind != SITU__ARG_VALUE)
+      return situ__pt2_bad(b->f, SITU_E_FORMAT, "has a block whose result '%s' is not a new value", b->result[i]);
+    if (!give_result(b, i, (int32_t)b->out.arg[i].integer)) return false;
   }
   return true;
 }
 
 /* ---- torch.cond ---- */
 
-static bool read_cond(block *b, values *in, values *out) {
+static bool read_cond(block *b) {
+  values *in = &b->in, *out = &b->out;
   static const situ__op_row *const condition[] = { &situ__flow_then, &situ__flow_else };
   const int32_t outer = b->f->guard;
   int32_t guard[2], y;
@@ -168,7 +168,7 @@ static bool read_cond(block *b, values *in, values *out) {
   situ__arg *arg, *results[2];
   if (b->graphs < 2 || b->lists != 1 || b->first.kind != SITU__ARG_VALUE)
     return bad(b, "without a condition, two branches and their arguments");
-  if (!append(b, in, b->list[0].list, b->list[0].count)) return false;
+  if (!append(in, b->list[0].list, b->list[0].count)) return false;
   for (int side = 0; side < 2; side++) {
     if (!add_value(b, SITU__VALUE_BOOL, &guard[side]) || !add_node(b, condition[side], 1, &arg, &guard[side], 1))
       return false;
@@ -179,9 +179,9 @@ static bool read_cond(block *b, values *in, values *out) {
     given[side] = out->count;
     results[side] = situ__arena_take(&b->f->program->arena, (size_t)out->count, sizeof **results);
     if (!results[side]) return situ__pt2_no_memory();
-    memcpy(results[side], out->arg, (size_t)out->count * sizeof **results);
+    for (int i = 0; i < out->count; i++) results[side][i] = out->arg[i];
   }
-  for (int i = 0; result_name(b, i); i++) {
+  for (int i = 0; i < b->results; i++) {
     if (i >= given[0] || i >= given[1]) return situ__pt2_bad(b->f, SITU_E_FORMAT, "has a block of too few results");
     const situ__arg *side[2] = { &results[0][i], &results[1][i] };
     if (side[0]->of != SITU__VALUE_TENSOR || side[1]->of != SITU__VALUE_TENSOR)
@@ -200,14 +200,15 @@ static bool read_cond(block *b, values *in, values *out) {
 typedef struct loop {
   const block *b;
   situ__arg count, counter, guard, lists;
-  int32_t own[LOOP_MOST + 2]; /* of an iteration: its number, the condition, what is carried */
+  int32_t *own; /* of an iteration: its number, the condition, what is carried */
   int carried;
 } loop;
 
 static bool begin_loop(loop *l, const block *b, const situ__arg *carried) {
   int32_t counter, guard;
   *l = (loop){ .b = b, .carried = carried->count, .lists = { .kind = SITU__ARG_LIST } };
-  if (carried->count > LOOP_MOST) return bad(b, "of too many values");
+  l->own = situ__arena_take(&b->f->program->arena, (size_t)l->carried + 2, sizeof *l->own);
+  if (!l->own) return situ__pt2_no_memory();
   if (!add_value(b, SITU__VALUE_INT, &counter) || !add_value(b, SITU__VALUE_BOOL, &guard)) return false;
   for (int i = 0; i < l->carried + 2; i++)
     if (!add_value(b, SITU__VALUE_TENSOR, &l->own[i])) return false;
@@ -243,32 +244,31 @@ static bool append_own(const loop *l, values *in) {
   in->count = 0;
   for (int i = 0; i < l->carried; i++) {
     const situ__arg own = value_arg(l->b, l->own[i + 2]);
-    if (!append(l->b, in, &own, 1)) return false;
+    if (!append(in, &own, 1)) return false;
   }
   return true;
 }
 
 static const situ__arg nothing = { .kind = SITU__ARG_LIST };
 
-static bool read_while(block *b, values *in, values *out) {
+static bool read_while(block *b) {
   loop l;
-  values *next = b->lists == 2 && b->graphs == 2 ? situ__arena_take(&b->f->program->arena, 1, sizeof *next) : NULL;
+  values *in = &b->in, *out = &b->out, *next = &b->next;
   if (b->lists != 2 || b->graphs != 2) return bad(b, "without two graphs and two lists");
-  if (!next) return situ__pt2_no_memory();
   const situ__arg *carried = &b->list[0], *more = &b->list[1];
   const int32_t outer = b->f->guard;
-  if (!begin_loop(&l, b, carried) || !append(b, in, carried->list, carried->count) || !are_tensors(b, in, 0) ||
-      !append(b, in, more->list, more->count) || !read_graph(b, b->graph[0], in, out))
+  if (!begin_loop(&l, b, carried) || !append(in, carried->list, carried->count) || !are_tensors(b, in, 0) ||
+      !append(in, more->list, more->count) || !read_graph(b, b->graph[0], in, out))
     return false;
   if (out->count != 1 || !add_turn(&l, true, out->arg[0], carried->list, &nothing))
     return out->count != 1 ? bad(b, "whose condition is not one value") : false;
   b->f->guard = (int32_t)l.guard.integer + 1;
-  if (!append_own(&l, in) || !append(b, in, more->list, more->count) || !read_graph(b, b->graph[1], in, next) ||
+  if (!append_own(&l, in) || !append(in, more->list, more->count) || !read_graph(b, b->graph[1], in, next) ||
       !are_tensors(b, next, l.carried))
     return false;
-  next->count = in->count = l.carried;
-  memcpy(in->arg, next->arg, (size_t)l.carried * sizeof *in->arg);
-  if (!append(b, in, more->list, more->count) || !read_graph(b, b->graph[0], in, out)) return false;
+  in->count = 0;
+  if (!append(in, next->arg, l.carried) || !append(in, more->list, more->count) || !read_graph(b, b->graph[0], in, out))
+    return false;
   if (out->count != 1 || !add_turn(&l, false, out->arg[0], next->arg, &nothing))
     return out->count != 1 ? bad(b, "whose condition is not one value") : false;
   b->f->guard = outer;
@@ -288,7 +288,7 @@ static bool append_elements(const loop *l, const situ__arg *scanned, values *in)
     arg[2] = (situ__arg){ .kind = SITU__ARG_INT };
     arg[3] = (situ__arg){ .kind = SITU__ARG_BOOL };
     const situ__arg element = value_arg(l->b, y);
-    if (!append(l->b, in, &element, 1)) return false;
+    if (!append(in, &element, 1)) return false;
   }
   return true;
 }
@@ -330,30 +330,29 @@ static bool count_elements(loop *l, const situ__arg *scanned) {
 }
 
 /* scan has lists of what is carried and of what is scanned; map has the latter alone. */
-static bool read_scan(block *b, values *in, values *out) {
+static bool read_scan(block *b) {
   loop l;
+  values *in = &b->in, *out = &b->out;
   const bool maps = strstr(b->target, "map_impl") != NULL;
   const int lists = maps ? 2 : 3;
   if (b->lists != lists || b->graphs != 1) return bad(b, "without a graph and its lists");
   const situ__arg *carried = maps ? &nothing : &b->list[0], *scanned = &b->list[lists - 2], *more = &b->list[lists - 1];
   const int32_t outer = b->f->guard;
   const situ__arg none = { .kind = SITU__ARG_NONE };
-  if (scanned->count > LOOP_MOST) return bad(b, "of too many values");
-  if (!append(b, in, carried->list, carried->count) || !append(b, in, scanned->list, scanned->count) ||
+  if (!append(in, carried->list, carried->count) || !append(in, scanned->list, scanned->count) ||
       !are_tensors(b, in, carried->count + 1) || !begin_loop(&l, b, carried) || !count_elements(&l, scanned))
     return false;
   const int32_t start = b->f->program->nodes;
   if (!add_turn(&l, true, none, carried->list, &nothing)) return false;
   b->f->guard = (int32_t)l.guard.integer + 1;
-  if (!append_own(&l, in) || !append_elements(&l, scanned, in) || !append(b, in, more->list, more->count) ||
+  if (!append_own(&l, in) || !append_elements(&l, scanned, in) || !append(in, more->list, more->count) ||
       !read_graph(b, b->graph[0], in, out) || !are_tensors(b, out, l.carried))
     return false;
-  if (out->count > LOOP_MOST) return bad(b, "of too many values");
   if (!add_lists(&l, out->count - l.carried)) return false;
   const situ__arg given = { .kind = SITU__ARG_LIST, .count = l.lists.count };
   situ__arg *ys = situ__arena_take(&b->f->program->arena, (size_t)given.count, sizeof *ys), collects = given;
   if (!ys) return situ__pt2_no_memory();
-  memcpy(ys, out->arg + l.carried, (size_t)given.count * sizeof *ys);
+  for (int i = 0; i < given.count; i++) ys[i] = out->arg[l.carried + i];
   collects.list = ys;
   ((situ__arg *)b->f->program->node[start].arg)[SITU__LOOP_LISTS] = l.lists;
   if (!add_turn(&l, false, none, out->arg, &collects)) return false;
@@ -372,7 +371,7 @@ bool situ__pt2_read_block(situ__pt2 *f, const situ__json_item *item, situ__names
   static const char prefix[] = "torch.ops.higher_order.";
   static const struct {
     const char *name;
-    bool (*read)(block *b, values *in, values *out);
+    bool (*read)(block *b);
   } kinds[] = {
     { "wrap_with_set_grad_enabled", read_wrapped },
     { "wrap_with_autocast", read_wrapped },
@@ -387,11 +386,11 @@ bool situ__pt2_read_block(situ__pt2 *f, const situ__json_item *item, situ__names
   if (strncmp(b.target, prefix, sizeof prefix - 1) != 0) return true;
   for (size_t k = 0; k < sizeof kinds / sizeof *kinds && !*taken; k++) {
     if (strcmp(b.target + sizeof prefix - 1, kinds[k].name) != 0) continue;
-    values *v = situ__calloc(2, sizeof *v);
     *taken = true;
-    if (!v) return situ__pt2_no_memory();
-    const bool fine = read_arguments(&b) && kinds[k].read(&b, &v[0], &v[1]);
-    situ__free(v);
+    const bool fine = read_arguments(&b) && kinds[k].read(&b);
+    situ__free(b.in.arg);
+    situ__free(b.out.arg);
+    situ__free(b.next.arg);
     if (!fine) return false;
   }
   return true;

@@ -165,8 +165,7 @@ static bool read_stack(situ__pt2 *f, const char *stack, const char **path) {
 /* ---- nodes ---- */
 
 /* Adds the values of one output, which may be a list. */
-static bool read_output(situ__pt2 *f, situ__names *names, const situ__json_item *item, int32_t *out, int32_t *count,
-                        int32_t most) {
+static bool read_output(situ__pt2 *f, situ__names *names, const situ__json_item *item, int32_t *out, int32_t *count) {
   static const struct {
     const char *form;
     situ__value_kind kind;
@@ -176,15 +175,14 @@ static bool read_output(situ__pt2 *f, situ__names *names, const situ__json_item 
                 { "as_sym_float", SITU__VALUE_FLOAT } };
   if (item->kind != SITU__JSON_OBJECT || item->count != 1) return situ__pt2_bad(f, SITU_E_FORMAT, "has a bad output");
   const situ__json_item *held = item + 1;
-  if (strcmp(held->key, "as_optional_tensor") == 0) return read_output(f, names, held, out, count, most);
+  if (strcmp(held->key, "as_optional_tensor") == 0) return read_output(f, names, held, out, count);
   if (strcmp(held->key, "as_tensors") == 0) {
     for (EACH_MEMBER(m, held)) {
       const char *name = situ__pt2_string(situ__json_get(m, "name"));
-      if (*count == most || !situ__pt2_add_value(f, names, name, SITU__VALUE_TENSOR, &out[(*count)++])) return false;
+      if (!situ__pt2_add_value(f, names, name, SITU__VALUE_TENSOR, &out[(*count)++])) return false;
     }
     return true;
   }
-  if (*count == most) return situ__pt2_bad(f, SITU_E_LIMIT, "has a node of more than %d results", most);
   out[*count] = -1;
   for (size_t k = 0; k < sizeof forms / sizeof *forms; k++)
     if (strcmp(held->key, forms[k].form) == 0) {
@@ -196,14 +194,12 @@ static bool read_output(situ__pt2 *f, situ__names *names, const situ__json_item 
 }
 
 static bool read_outputs(situ__pt2 *f, situ__names *names, const situ__json_item *list, situ__program_node *n) {
-  int32_t out[SITU__LIST_MAX], count = 0;
+  /* The list has more items than outputs. */
+  int32_t *out = situ__arena_take(&f->program->arena, list ? list->size : 0, sizeof *out);
+  if (!out) return situ__pt2_no_memory();
+  n->out = out;
   for (EACH_MEMBER(m, list))
-    if (!read_output(f, names, m, out, &count, SITU__LIST_MAX)) return false;
-  int32_t *kept = situ__arena_take(&f->program->arena, (size_t)count, sizeof *kept);
-  if (!kept) return situ__pt2_no_memory();
-  if (count) memcpy(kept, out, (size_t)count * sizeof *kept);
-  n->out = kept;
-  n->outs = count;
+    if (!read_output(f, names, m, out, &n->outs)) return false;
   return true;
 }
 

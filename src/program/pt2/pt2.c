@@ -147,6 +147,7 @@ static void close_archive(situ__pt2 *f) {
   situ__names_free(&f->values);
   situ__names_free(&f->targets);
   situ__names_free(&f->classes);
+  situ__names_free(&f->meta_places);
   situ__free(f->class_names);
   situ__lacks_free(&f->lacks);
   situ__program_free(f->program);

@@ -17,9 +17,11 @@ typedef struct situ__pt2 {
   situ__zip zip;
   bool early; /* the layout of torch.export.save before archives of .pt2 were defined */
   situ__program *program;
-  situ__names values;  /* value names of the graph */
-  situ__names targets; /* what may be written: a buffer's path or an input's name, and its value */
-  situ__names classes; /* module path: place in `class_names` */
+  situ__names values;           /* value names of the graph */
+  situ__names targets;          /* what may be written: a buffer's path or an input's name, and its value */
+  const situ__json_item *metas; /* tensor_values of the graph, */
+  situ__names meta_places;      /* by name */
+  situ__names classes;          /* module path: place in `class_names` */
   const char **class_names;
   int32_t class_count;
   int64_t class_capacity;

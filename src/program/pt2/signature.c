@@ -70,9 +70,9 @@ static void read_size(situ__pt2 *f, const situ__json_item *item, struct situ__pr
     out->symbol = use_symbol(f->program, find_symbol(f->program, name, (size_t)(end - name)), multiple);
 }
 
-static bool read_input(situ__pt2 *f, const situ__json_item *model, const char *name, int32_t value) {
+static bool read_input(situ__pt2 *f, const char *name, int32_t value) {
   situ__program *p = f->program;
-  const situ__json_item *meta = situ__json_get(situ__json_get(graph_of(model), "tensor_values"), name);
+  const situ__json_item *meta = situ__json_find(f->metas, &f->meta_places, name);
   const situ__json_item *sizes = situ__json_get(meta, "sizes");
   situ__program_input *in = &p->input[p->inputs++];
   *in = (situ__program_input){ .name = keep_text(f, name),
@@ -92,7 +92,7 @@ static bool read_part(situ__pt2 *f, const char *path, int32_t value) {
   return part->path || situ__pt2_no_memory();
 }
 
-static bool read_input_spec(situ__pt2 *f, const situ__json_item *model, const situ__json_item *spec) {
+static bool read_input_spec(situ__pt2 *f, const situ__json_item *spec) {
   static const struct {
     const char *kind, *path;
   } parts[] = { { "parameter", "parameter_name" },
@@ -110,7 +110,7 @@ static bool read_input_spec(situ__pt2 *f, const situ__json_item *model, const si
   const situ__json_item *tensor = situ__json_get(arg, "as_tensor");
   name = situ__pt2_string(situ__json_get(tensor, "name"));
   if (strcmp(held->key, "user_input") == 0 && tensor)
-    return situ__pt2_add_value(f, &f->values, name, SITU__VALUE_TENSOR, &value) && read_input(f, model, name, value);
+    return situ__pt2_add_value(f, &f->values, name, SITU__VALUE_TENSOR, &value) && read_input(f, name, value);
   /* A constant input was built into the graph. */
   const bool symbolic = situ__json_get(arg, "as_sym_int") || situ__json_get(arg, "as_sym_float");
   if (strcmp(held->key, "constant_input") == 0 || (strcmp(held->key, "user_input") == 0 && !symbolic)) return true;
@@ -124,11 +124,12 @@ bool situ__pt2_read_signature(situ__pt2 *f, const situ__json_item *model) {
   const uint32_t count = count_members(specs);
   p->input = situ__arena_take(&p->arena, count, sizeof *p->input);
   p->part = situ__arena_take(&p->arena, count, sizeof *p->part);
-  if (!p->input || !p->part) return situ__pt2_no_memory();
+  f->metas = situ__json_get(graph_of(model), "tensor_values");
+  if (!p->input || !p->part || !situ__json_index(f->metas, &f->meta_places)) return situ__pt2_no_memory();
   if (!specs) return situ__pt2_bad(f, SITU_E_FORMAT, "has no signature");
   if (!read_symbols(f, situ__json_get(model, "range_constraints"))) return false;
   for (EACH_MEMBER(m, specs))
-    if (!read_input_spec(f, model, m)) return false;
+    if (!read_input_spec(f, m)) return false;
   return true;
 }
 

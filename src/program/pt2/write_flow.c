@@ -79,7 +79,9 @@ static void write_graph(listing *l, const char *kind, int32_t first, int32_t end
   situ__pt2_writer *w = l->w;
   const int32_t inputs = l->count;
   const char **result = situ__arena_take(&w->arena, (size_t)count + 1, sizeof *result);
-  if (!result) {
+  /* Of each value that the graph computes, until it has given it. */
+  const char **fresh = situ__arena_take(&w->arena, (size_t)w->program->values + 1, sizeof *fresh);
+  if (!result || !fresh) {
     w->json.failed = true;
     return;
   }
@@ -90,12 +92,10 @@ static void write_graph(listing *l, const char *kind, int32_t first, int32_t end
   situ__text_add(&w->json, "], \"nodes\": [");
   bool none = !situ__pt2_write_nodes(w, first, end);
   add_results(l, first, end, guard);
-  const int32_t own = l->count;
+  for (int32_t k = inputs; k < l->count; k++) fresh[l->value[k]] = l->name[k];
   for (int32_t i = 0; i < count; i++) {
-    bool fresh = !w->program->meta[gives[i]].shares;
-    for (int32_t k = 0; k < i && fresh; k++) fresh = gives[k] != gives[i];
-    for (int32_t k = inputs; k < own && fresh; k++)
-      if (l->value[k] == gives[i]) result[i] = l->name[k];
+    result[i] = w->program->meta[gives[i]].shares ? NULL : fresh[gives[i]];
+    fresh[gives[i]] = NULL;
     if (result[i]) continue;
     result[i] = write_copy(w, gives[i], none);
     none = false;

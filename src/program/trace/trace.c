@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/busy.h"
 #include "base/fail.h"
+#include "base/hash.h"
 #include "program/graph/module.h"
 #include "situ/sys/tensor.h"
 #include "situ/tensor.h"
@@ -35,12 +36,24 @@ static situ_shape strides_of(const situ_view_desc *v) {
   return strides;
 }
 
+/* Which elements of its storage a tensor has, in which order: other tensors may have the same key. */
+static const void *place_of(const situ_tensor *t) {
+  const situ_view_desc *v = situ_desc(t);
+  uint64_t hash = situ__hash(SITU__HASH, &v->storage->serial, sizeof v->storage->serial);
+  hash = situ__hash(hash, &v->offset, sizeof v->offset);
+  hash = situ__hash(hash, v->size, (size_t)v->ndim * sizeof *v->size);
+  return (const void *)(uintptr_t)(hash | 1); /* not NULL */
+}
+
 /* Remembers that the tensor is this value from now on. */
 static bool know(situ__trace *t, situ_tensor *tensor, int32_t value) {
   if (!grow(t, &t->traced, t->traces, &t->trace_capacity, sizeof *t->traced)) return false;
-  const void *key = key_of(tensor);
-  const int32_t older = (int32_t)(intptr_t)situ__map_get(&t->newest, key) - 1;
-  if (!situ__map_put(&t->newest, key, (void *)(intptr_t)(t->traces + 1))) return !(t->failed = true);
+  const void *place = place_of(tensor);
+  const int32_t older = (int32_t)(intptr_t)situ__map_get(&t->newest, place) - 1;
+  void *own = (void *)(intptr_t)(t->traces + 1);
+  if (!situ__map_put(&t->newest, place, own) ||
+      (!situ__map_get(&t->oldest, key_of(tensor)) && !situ__map_put(&t->oldest, key_of(tensor), own)))
+    return !(t->failed = true);
   t->traced[t->traces++] = (situ__traced){ situ_retain(tensor), value, older };
   return true;
 }
@@ -68,7 +81,7 @@ int32_t situ__trace_result(situ__trace *t, situ_tensor *tensor, const situ_view_
                                        .size = shape_of(like),
                                        .stride = strides_of(like),
                                        .guard = t->flow.guard,
-                                       .shares = tensor && situ__map_get(&t->newest, key_of(tensor)),
+                                       .shares = tensor && situ__map_get(&t->oldest, key_of(tensor)),
                                        .requires_grad = tensor && situ_requires_grad(tensor) };
   return !tensor || know(t, tensor, value) ? value : -1;
 }
@@ -134,18 +147,17 @@ static bool is_filled_constant(const situ__trace *t, const situ_tensor *tensor) 
   return first >= 0 && t->filled[first].constant;
 }
 
-/* Whether two tensors of one storage have the same elements in the same order. */
+/* Whether two tensors have the same elements in the same order. */
 static bool is_same_place(const situ_tensor *a, const situ_tensor *b) {
   const situ_view_desc *x = situ_desc(a), *y = situ_desc(b);
-  if (x->offset != y->offset || x->ndim != y->ndim || x->dtype != y->dtype) return false;
+  if (x->storage != y->storage || x->offset != y->offset || x->ndim != y->ndim || x->dtype != y->dtype) return false;
   for (int d = 0; d < x->ndim; d++)
     if (x->size[d] != y->size[d] || (x->size[d] > 1 && x->stride[d] != y->stride[d])) return false;
   return true;
 }
 
 int32_t situ__trace_value(situ__trace *t, situ_tensor *tensor) {
-  const void *key = key_of(tensor);
-  for (int32_t i = (int32_t)(intptr_t)situ__map_get(&t->newest, key) - 1; i >= 0; i = t->traced[i].older)
+  for (int32_t i = (int32_t)(intptr_t)situ__map_get(&t->newest, place_of(tensor)) - 1; i >= 0; i = t->traced[i].older)
     if (is_same_place(t->traced[i].tensor, tensor) &&
         situ__trace_is_visible(t, t->program->meta[t->traced[i].value].guard))
       return t->traced[i].value;
@@ -157,7 +169,7 @@ int32_t situ__trace_value(situ__trace *t, situ_tensor *tensor) {
 /* A write outside of an op's call; work NULL: from memory that the run does not know. It is done afterwards if the
    storage is the run's own and no call has used it before. */
 static void note_write(situ__trace *t, const char *op, const situ_storage *storage, const situ_work *work) {
-  const bool used = situ__map_get(&t->newest, (const void *)(uintptr_t)storage->serial);
+  const bool used = situ__map_get(&t->oldest, (const void *)(uintptr_t)storage->serial);
   if (used || !(storage->flags & SITU_STORAGE_VOID)) {
     (void)situ__trace_lacks(t, op,
                             used ? "writes to a tensor that a call has used" : "writes to a tensor of the module");
@@ -200,8 +212,7 @@ static void on_error(situ_dry *dry) {
 
 /* Whether the tensor's memory is the branch's own. */
 static bool is_of_branch(const situ__trace *t, const situ_tensor *tensor) {
-  int32_t i = (int32_t)(intptr_t)situ__map_get(&t->newest, key_of(tensor)) - 1;
-  while (i >= 0 && t->traced[i].older >= 0) i = t->traced[i].older;
+  const int32_t i = (int32_t)(intptr_t)situ__map_get(&t->oldest, key_of(tensor)) - 1;
   const int32_t fill = first_fill(t, tensor);
   return fill >= 0 ? t->filled[fill].guard == t->flow.guard
                    : i >= 0 && t->program->meta[t->traced[i].value].guard == t->flow.guard;
@@ -480,6 +491,7 @@ void situ__trace_free(situ__trace *t) {
   situ__free(t->filled);
   situ__free(t->constant);
   situ__map_free(&t->newest);
+  situ__map_free(&t->oldest);
   situ__map_free(&t->first_fill);
   situ__lacks_free(&t->lacks);
   situ__text_free(&t->problem);

@@ -11,7 +11,7 @@
 #include "situ/sys/layers.h"
 #include "situ/sys/op.h"
 
-/* A tensor whose value in the program is known. Tensors that share memory are one list. */
+/* A tensor whose value in the program is known. Tensors of one storage at one place are one list. */
 typedef struct situ__traced {
   situ_tensor *tensor; /* owned */
   int32_t value;
@@ -60,7 +60,8 @@ typedef struct situ__trace {
   bool copies;                     /* each run begins with copies of filled constants, */
   bool writes;                     /* as a call writes to one, or the caller may */
   situ__program *program;
-  situ__map newest; /* serial of a storage: place in `traced`, plus 1 */
+  situ__map oldest; /* serial of a storage: place in `traced` of its first tensor, plus 1 */
+  situ__map newest; /* hash of a storage and a place in it: place in `traced`, plus 1 */
   situ__traced *traced;
   int32_t traces;
   situ__map first_fill; /* serial of a storage: place in `filled` of the first write, plus 1 */

@@ -5,7 +5,7 @@
 #include "onnx.h"
 
 /* Elements of a list. */
-enum { MOST_ELEMENTS = 1 << 16 };
+enum { MOST_ELEMENTS = 1 << 20 };
 
 enum {
   ATTR_NAME = 1,

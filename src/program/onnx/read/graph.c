@@ -261,9 +261,6 @@ static bool read_node(situ__onnx *f, situ__protobuf message, situ__onnx_node *ou
   }
   if (m.bad) return situ__onnx_bad(f, SITU_E_FORMAT, "has a node '%s' that is cut off", out->name);
   if (!*out->module && !(out->module = module_in_name(f, out->name))) return situ__onnx_no_memory();
-  if (out->inputs > SITU__LIST_MAX || out->outputs > SITU__LIST_MAX)
-    return situ__onnx_bad(f, SITU_E_LIMIT, "has a node '%s' of more than %d inputs or outputs", out->name,
-                          SITU__LIST_MAX);
   int32_t *in = situ__arena_take(&f->program->arena, (size_t)out->inputs, sizeof *in);
   int32_t *outs = situ__arena_take(&f->program->arena, (size_t)out->outputs, sizeof *outs);
   if (!in || !outs) return situ__onnx_no_memory();
@@ -429,6 +426,9 @@ static bool read_results(situ__onnx *f, situ__protobuf message) {
 static bool find_results(situ__onnx *f, situ__protobuf message, situ__onnx_inner *inner) {
   situ__protobuf type;
   const char *name;
+  if (!inner->result)
+    inner->result = situ__arena_take(&f->program->arena, (size_t)count_outputs(message), sizeof *inner->result);
+  if (!inner->result) return situ__onnx_no_memory();
   for (situ__protobuf_field field; situ__protobuf_next(&message, &field);) {
     if (field.number != OUTPUT || field.wire != SITU__PROTOBUF_BYTES) continue;
     if (!read_info(f, field.bytes, &name, &type)) return false;

@@ -148,10 +148,9 @@ static bool read_body(loop *l, int depth, situ__arg *start) {
   if (!body || !body->graph.at) return bad_loop(l, "without a body");
   l->body.input = situ__arena_take(arena, (size_t)l->carried + 2 + (size_t)l->elements, sizeof *l->body.input);
   l->body.rank = situ__arena_take(arena, (size_t)l->carried + 2 + (size_t)l->elements, sizeof *l->body.rank);
-  l->body.result = situ__arena_take(arena, SITU__LIST_MAX, sizeof *l->body.result);
   situ__arg *rank = situ__arena_take(arena, 2, sizeof *rank);
-  if (!l->body.input || !l->body.rank || !l->body.result || !rank) return situ__onnx_no_memory();
-  l->body.results = SITU__LIST_MAX;
+  if (!l->body.input || !l->body.rank || !rank) return situ__onnx_no_memory();
+  l->body.results = INT32_MAX;
   for (int32_t i = skipped; i < l->carried + 2; i++) l->body.input[l->body.inputs++] = l->own[i];
   f->guard = l->guard + 1;
   for (int32_t i = 0; i < l->elements; i++)

@@ -263,9 +263,11 @@ static bool move_value(situ__onnx *f, int32_t *v, bool host, void *payload) {
 
 typedef struct swap {
   situ__value *among;
-  int32_t value[SITU__LIST_MAX];
-  situ_tensor *tensor[SITU__LIST_MAX];
-  int count;
+  struct swapped {
+    int32_t value;
+    situ_tensor *tensor;
+  } * kept;
+  int64_t count, capacity;
 } swap;
 
 static bool load_value(situ__onnx *f, int32_t *v, bool host, void *payload) {
@@ -280,9 +282,8 @@ static bool swap_value(situ__onnx *f, int32_t *v, bool host, void *payload) {
   situ_tensor *t = s->among[*v].tensor;
   (void)f;
   if (host || situ_device_of(t).kind == SITU_META) return true;
-  if (s->count == SITU__LIST_MAX) return false;
-  s->value[s->count] = *v;
-  s->tensor[s->count++] = t;
+  if (!situ__grow(NULL, &s->kept, &s->capacity, sizeof *s->kept, s->count + 1)) return situ__onnx_no_memory();
+  s->kept[s->count++] = (struct swapped){ *v, t };
   s->among[*v].tensor = NULL;
   situ_tensor *meta =
       situ_empty(situ_shape_of(t), &(situ_options){ .dtype = situ_dtype_of(t), .device = { .kind = SITU_META } });
@@ -306,10 +307,11 @@ int64_t situ__onnx_size_results(situ__onnx *f, const situ__program_node *n, situ
                   situ__add_i64(bytes, own, &bytes));
   }
   drop_results(n, value);
-  for (int i = 0; i < s.count; i++) {
-    situ_drop(&value[s.value[i]].tensor);
-    value[s.value[i]].tensor = s.tensor[i];
+  for (int64_t i = 0; i < s.count; i++) {
+    situ_drop(&value[s.kept[i].value].tensor);
+    value[s.kept[i].value].tensor = s.kept[i].tensor;
   }
+  situ__free(s.kept);
   return fine ? bytes : -1;
 }
 

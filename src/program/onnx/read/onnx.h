@@ -131,7 +131,8 @@ typedef struct situ__onnx_inner {
   int32_t *input; /* values of its inputs */
   int *rank;      /* gets their declared numbers of dimensions, -1: none */
   int32_t inputs;
-  int32_t *result; /* gets the values of its outputs: `given` of them, at most `results` */
+  int32_t
+      *result; /* gets the values of its outputs: `given` of them, at most `results`; NULL: the graph takes memory */
   int32_t results, given;
 } situ__onnx_inner;
 /* Adds the graph's nodes to the program. inner NULL: it is the model's graph. */

@@ -104,7 +104,7 @@ static situ_tensor *attend(situ__op_call *c, attention *a) {
   if (mode == 2) given = scores;
   situ_tensor *weights = situ_softmax(scores, -1);
   if (a->bias) weights = situ_where(situ_isnan(weights), situ_zeros_like(weights, NULL), weights);
-  if (scores_too) c->also[2] = mode == 3 ? weights : given;
+  if (scores_too) c->result[3] = mode == 3 ? weights : given;
   return situ_matmul(weights, v);
 }
 
@@ -128,8 +128,8 @@ static situ_tensor *run_attention(situ__op_call *c) {
   }
   a.scale = situ__arg_given(c, SCALE) ? situ__arg_number(c, SCALE) : 1 / sqrt((double)situ_size(a.q, -1));
   if (!a.k || !a.v || !read_bias(c, &a)) return NULL;
-  if (wants(c, 1)) c->also[0] = a.k;
-  if (wants(c, 2)) c->also[1] = a.v;
+  if (wants(c, 1)) c->result[1] = a.k;
+  if (wants(c, 2)) c->result[2] = a.v;
   situ_tensor *y = attend(c, &a);
   return flat ? situ_flatten(situ_transpose(y, 1, 2), 2, 3) : y;
 }

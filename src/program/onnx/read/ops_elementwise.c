@@ -33,8 +33,8 @@ static situ_tensor *run_shift(situ__op_call *c) {
 
 /* Any number of inputs, two by two. */
 static situ_tensor *combine(situ__op_call *c, situ_tensor *(*pair)(situ_tensor *, situ_tensor *), int *count) {
-  situ_tensor *list[SITU__LIST_MAX];
-  *count = situ__arg_tensors(c, 0, list);
+  situ_tensor **list = situ__arg_tensors(c, 0, count);
+  if (!list) return NULL;
   if (*count == 0) return situ__call_refuse(c, "has no input");
   situ_tensor *y = list[0];
   for (int i = 1; i < *count; i++) y = pair(y, list[i]);

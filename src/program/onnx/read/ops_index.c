@@ -97,13 +97,14 @@ static situ_tensor *run_scatter_nd(situ__op_call *c) {
 /* Writes update [.., T, ..] into each sequence of a cache, from its own place on; circular: beyond the end at the
    start. Waits for the device. */
 static situ_tensor *run_tensor_scatter(situ__op_call *c) {
-  situ_tensor *cache = situ__arg_tensor(c, 0), *update = situ__arg_tensor(c, 1), *out[SITU__LIST_MAX];
-  int64_t at[SITU__LIST_MAX] = { 0 };
+  situ_tensor *cache = situ__arg_tensor(c, 0), *update = situ__arg_tensor(c, 1);
   const int64_t axis = situ__arg_int(c, 3), dim = axis < 0 ? axis + situ_dim(cache) : axis;
   const int64_t batch = situ_size(cache, 0), size = situ_size(cache, (int)dim), steps = situ_size(update, (int)dim);
-  if (dim < 1 || batch > SITU__LIST_MAX || batch < 1 || size < 1)
+  if (dim < 1 || batch > SITU__CALL_MOST || batch < 1 || size < 1)
     return situ__call_refuse(c, "has an axis or a number of sequences that situ does not take");
-  if (situ__arg_host_ints(c, 2, at, SITU__LIST_MAX) < 0) return NULL;
+  situ_tensor **out = situ__call_take(c, batch, sizeof *out);
+  int64_t *at = situ__call_take(c, batch, sizeof *at); /* 0 where it is absent */
+  if (!out || !at || situ__arg_host_ints(c, 2, at, (int)batch) < 0) return NULL;
   const bool circular = *situ__arg_text(c, 4) == 'c';
   for (int64_t b = 0; b < batch; b++) {
     const situ_options o = { .dtype = SITU_I64, .device = situ_device_of(cache) };
@@ -159,7 +160,7 @@ static situ_tensor *run_unique(situ__op_call *c) {
     inverse = situ_index_select(rank, 0, inverse);
   }
   situ_tensor *const more[] = { first, inverse, counts };
-  for (int i = 1; i < c->node->outs; i++) c->also[i - 1] = more[i - 1];
+  for (int i = 1; i < c->node->outs; i++) c->result[i] = more[i - 1];
   return y;
 }
 
@@ -191,7 +192,7 @@ static situ_tensor *suppress(situ_tensor *boxes, situ_tensor *scores, int64_t mo
                     3, 1);
 }
 static situ_tensor *run_nms(situ__op_call *c) {
-  situ_tensor *boxes = situ__arg_tensor(c, 0), *scores = situ__arg_tensor(c, 1), *piece[SITU__LIST_MAX];
+  situ_tensor *boxes = situ__arg_tensor(c, 0), *scores = situ__arg_tensor(c, 1), *piece[256];
   int64_t most = 0;
   double iou = 0, least = 0;
   if (situ__arg_host_ints(c, 2, &most, 1) < 0 || situ__arg_host_numbers(c, 3, &iou, 1) < 0 ||
@@ -203,7 +204,7 @@ static situ_tensor *run_nms(situ__op_call *c) {
   piece[count++] = situ_empty(SITU_SHAPE(0, 3), &(situ_options){ .dtype = SITU_I64, .device = situ_device_of(boxes) });
   for (int64_t i = 0; i < images && most > 0; i++)
     for (int64_t k = 0; k < classes; k++) {
-      if (count == SITU__LIST_MAX) {
+      if (count == (int)(sizeof piece / sizeof *piece)) {
         piece[0] = situ_cat(piece, count, 0);
         count = 1;
       }

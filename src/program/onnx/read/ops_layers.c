@@ -34,13 +34,14 @@ static situ_tensor *run_matmul(situ__op_call *c) {
   return packed ? situ_linear_by(a, weight, NULL, packed) : situ_matmul(a, b);
 }
 static situ_tensor *run_einsum(situ__op_call *c) {
-  situ_tensor *list[SITU__LIST_MAX];
+  int count;
+  situ_tensor **list = situ__arg_tensors(c, 0, &count);
   char equation[256];
   size_t length = 0;
   for (const char *from = situ__arg_text(c, 1); *from && length + 1 < sizeof equation; from++)
     if (*from != ' ') equation[length++] = *from;
   equation[length] = 0;
-  return situ_einsum(equation, list, situ__arg_tensors(c, 0, list));
+  return situ_einsum(equation, list, count);
 }
 
 /* ---- windows: what convolutions and pooling share ---- */
@@ -230,7 +231,7 @@ static const char *max_pool_lacks(const situ__op_call *c) {
 
 /* Arguments: X, auto_pad, dilations, kernel_shape, pads, strides, ceil_mode, storage_order. */
 static situ_tensor *run_max_pool(situ__op_call *c) {
-  situ_tensor *x = situ__arg_tensor(c, 0), *y, **indices = c->node->outs > 1 ? c->also : NULL;
+  situ_tensor *x = situ__arg_tensor(c, 0), *y, **indices = situ__call_result(c, 1);
   const situ_dtype dtype = situ_dtype_of(x);
   situ__onnx_windows w;
   if (!situ__onnx_read_windows(c, 1, x, situ__arg_dims(c, 3), &w)) return NULL;

@@ -30,7 +30,7 @@ static situ_tensor *run_batch_norm(situ__op_call *c) {
     if (d != 1) r.dim.dim[r.dim.ndim++] = d;
   situ_tensor *batch[2] = { situ_mean(x, &r), situ_var(x, 0, &r) }, *before[2] = { mean, var };
   for (int i = 0; i < 2 && i + 1 < c->node->outs; i++)
-    c->also[i] = situ_add(situ_mul_scalar(before[i], momentum), situ_mul_scalar(batch[i], 1 - momentum));
+    c->result[i + 1] = situ_add(situ_mul_scalar(before[i], momentum), situ_mul_scalar(batch[i], 1 - momentum));
   return y;
 }
 
@@ -47,8 +47,8 @@ static bool give_statistics(situ__op_call *c, situ_tensor *x, int dims, double e
   for (int i = 0; i < dims; i++) o.dim.dim[i] = i - dims;
   if (!situ_dtype_is_floating(situ_dtype_of(x)) || situ_dtype_of(x) == SITU_F16 || situ_dtype_of(x) == SITU_BF16)
     x = situ_to_dtype(x, SITU_F32);
-  if (wants(c, 1) && !(c->also[0] = situ_mean(x, &o))) return false;
-  return !wants(c, 2) || (c->also[1] = situ_rsqrt(situ_add_scalar(situ_var(x, 0, &o), eps)));
+  if (wants(c, 1) && !(c->result[1] = situ_mean(x, &o))) return false;
+  return !wants(c, 2) || (c->result[2] = situ_rsqrt(situ_add_scalar(situ_var(x, 0, &o), eps)));
 }
 static situ_tensor *run_layer_norm(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0), *weight = situ__arg_tensor(c, 1), *bias = situ__arg_tensor(c, 2);
@@ -134,7 +134,7 @@ static situ_tensor *run_dropout(situ__op_call *c) {
   const bool on = training && ratio > 0;
   if (wants(c, 1)) {
     if (on) return situ__call_refuse(c, "gives its mask in training");
-    c->also[0] = situ_ones_like(x, &(situ_options){ .dtype = SITU_BOOL });
+    c->result[1] = situ_ones_like(x, &(situ_options){ .dtype = SITU_BOOL });
   }
   return situ_dropout(x, ratio, on, NULL);
 }
@@ -146,7 +146,7 @@ static const char *dropout_6_lacks(const situ__op_call *c) {
 static situ_tensor *run_dropout_7(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0);
   const situ_options mask = { .dtype = c->node->row->since < 10 ? situ_dtype_of(x) : SITU_BOOL };
-  if (wants(c, 1)) c->also[0] = situ_zeros_like(x, &mask);
+  if (wants(c, 1)) c->result[1] = situ_zeros_like(x, &mask);
   return x;
 }
 
@@ -171,7 +171,7 @@ static situ_tensor *run_cross_entropy(situ__op_call *c) {
   situ_cross_entropy_options o;
   situ_tensor *scores = situ__arg_tensor(c, 0);
   read_loss(c, &o);
-  if (wants(c, 1)) c->also[0] = situ_log_softmax(scores, 1);
+  if (wants(c, 1)) c->result[1] = situ_log_softmax(scores, 1);
   return situ_cross_entropy(scores, situ_to_dtype(situ__arg_tensor(c, 1), SITU_I64), &o);
 }
 

@@ -37,7 +37,7 @@ static situ_tensor *run_quantize(situ__op_call *c) {
 static situ_tensor *run_dynamic_quantize(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0), *scale, *zero, *y = situ__onnx_quantize(x, &scale, &zero);
   situ_tensor *const more[] = { scale, situ_to_dtype(zero, SITU_U8) };
-  for (int i = 1; i < c->node->outs; i++) c->also[i - 1] = more[i - 1];
+  for (int i = 1; i < c->node->outs; i++) c->result[i] = more[i - 1];
   return situ_to_dtype(y, SITU_U8);
 }
 situ_tensor *situ__onnx_quantize(situ_tensor *x, situ_tensor **scale, situ_tensor **zero) {
@@ -232,8 +232,9 @@ static situ_tensor *run_qlinear_global_average(situ__op_call *c) {
 
 /* Arguments: the scale and zero point of Y, then each part with its own. */
 static situ_tensor *run_qlinear_concat(situ__op_call *c) {
-  situ_tensor *list[SITU__LIST_MAX], *zero = situ__arg_tensor(c, 1);
-  const int count = situ__arg_tensors(c, 2, list);
+  int count;
+  situ_tensor **list = situ__arg_tensors(c, 2, &count), *zero = situ__arg_tensor(c, 1);
+  if (!list) return NULL;
   if (count < 3 || count % 3) return situ__call_refuse(c, "needs a scale and a zero point for each input");
   if (!is_byte(c, zero)) return NULL;
   for (int i = 0; i < count; i += 3) {
@@ -350,7 +351,7 @@ static bool match_element(situ__match *m, const situ__program_node *n, const sit
     if (i > 2) m->arg[5] = i == 3 ? n->arg[1] : (situ__arg){ .kind = SITU__ARG_INT };
     return true;
   }
-  if (!is_op(n, "Concat") || n->arg[0].kind != SITU__ARG_LIST || n->arg[0].count > SITU__LIST_MAX / 3) return false;
+  if (!is_op(n, "Concat") || n->arg[0].kind != SITU__ARG_LIST || n->arg[0].count > INT32_MAX / 3) return false;
   const int32_t count = n->arg[0].count;
   situ__arg *list = situ__arena_take(&m->f->program->arena, 3 * (size_t)count, sizeof *list);
   for (int32_t i = 0; list && i < count; i++)

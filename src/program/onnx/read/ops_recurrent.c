@@ -19,6 +19,7 @@ typedef struct layer {
   situ_tensor *lengths;                                       /* [N], or NULL */
   activation *act[2][3];                                      /* of each direction; NULL: ONNX's defaults */
   bool plain;                                                 /* situ's own ops compute it */
+  situ_tensor **out;                                          /* where they do not: of each step of a direction */
   bool linear_before_reset;
   double clip;           /* 0: none */
   situ_tensor *scale[4]; /* scale and zero point of the weight, and those of the recurrent one; NULL: f32 */
@@ -117,7 +118,7 @@ static situ_tensor *step(const layer *l, int64_t d, situ_tensor *gates, situ_ten
 /* Steps of one direction. A sequence that has ended keeps its state, and gives 0. */
 static situ_tensor *run_steps(const layer *l, int64_t d, bool reverse, situ_tensor *gates, situ_tensor *weight,
                               situ_tensor *bias, situ_tensor **h, situ_tensor **c) {
-  situ_tensor *out[SITU__LIST_MAX], *p = l->peepholes ? situ_select(l->peepholes, 0, d) : NULL;
+  situ_tensor **out = l->out, *p = l->peepholes ? situ_select(l->peepholes, 0, d) : NULL;
   for (int64_t k = 0; k < l->steps; k++) {
     const int64_t t = reverse ? l->steps - 1 - k : k;
     situ_tensor *cell_state = *c, *next = step(l, d, situ_select(gates, 0, t), weight, bias, p, *h, &cell_state);
@@ -293,19 +294,20 @@ static situ_tensor *run_layer(situ__op_call *c, layer *l) {
     return situ__call_refuse(c, "needs an input of 3 dimensions and a weight of each direction");
   l->plain = l->plain && !l->scale[0] && !l->peepholes && !l->lengths && l->clip == 0;
   if (!choose_activations(c, l)) return NULL;
-  if (!l->plain && l->steps > SITU__LIST_MAX) return situ__call_refuse(c, "has more than 1024 steps");
+  if (!l->plain && l->steps > SITU__CALL_MOST) return situ__call_refuse(c, "has more than 131072 steps");
+  if (!l->plain && !(l->out = situ__call_take(c, l->steps, sizeof *l->out))) return NULL;
   if (l->plain && is_traced()) {
     situ_tensor *all = run_traced(c, l, x, &h[0], &cell_state[0]);
-    if (all && wants(c, 1)) c->also[0] = batch_first ? situ_transpose(h[0], 0, 1) : h[0];
-    if (all && wants(c, 2)) c->also[1] = batch_first ? situ_transpose(cell_state[0], 0, 1) : cell_state[0];
+    if (all && wants(c, 1)) c->result[1] = batch_first ? situ_transpose(h[0], 0, 1) : h[0];
+    if (all && wants(c, 2)) c->result[2] = batch_first ? situ_transpose(cell_state[0], 0, 1) : cell_state[0];
     return all && batch_first ? situ_permute(all, SITU_DIMS(2, 0, 1, 3)) : all;
   }
   for (int64_t d = 0; d < l->directions; d++)
     if (!(y[d] = run_direction(c, l, d, x, &h[d], &cell_state[d]))) return NULL;
   situ_tensor *all = situ_stack(y, (int)l->directions, batch_first ? 2 : 1);
   if (batch_first) all = situ_transpose(all, 0, 1);
-  if (wants(c, 1)) c->also[0] = situ_stack(h, (int)l->directions, batch_first ? 1 : 0);
-  if (wants(c, 2)) c->also[1] = situ_stack(cell_state, (int)l->directions, batch_first ? 1 : 0);
+  if (wants(c, 1)) c->result[1] = situ_stack(h, (int)l->directions, batch_first ? 1 : 0);
+  if (wants(c, 2)) c->result[2] = situ_stack(cell_state, (int)l->directions, batch_first ? 1 : 0);
   return all;
 }
 static situ_tensor *run_rnn(situ__op_call *c) {

@@ -109,8 +109,7 @@ static situ_tensor *run_argmin(situ__op_call *c) { return find_extreme(c, situ_a
 static situ_tensor *run_topk(situ__op_call *c) {
   int64_t k = 0;
   if (situ__arg_host_ints(c, 1, &k, 1) < 0) return NULL;
-  return situ_topk(situ__arg_tensor(c, 0), k, situ__arg_dim(c, 2), situ__arg_flag(c, 3),
-                   c->node->outs > 1 ? c->also : NULL);
+  return situ_topk(situ__arg_tensor(c, 0), k, situ__arg_dim(c, 2), situ__arg_flag(c, 3), situ__call_result(c, 1));
 }
 
 /* ---- scans ---- */

@@ -137,8 +137,8 @@ static situ_tensor *run_slice(situ__op_call *c) {
 /* ---- joins and pieces ---- */
 
 static situ_tensor *run_concat(situ__op_call *c) {
-  situ_tensor *list[SITU__LIST_MAX];
-  const int count = situ__arg_tensors(c, 0, list);
+  int count;
+  situ_tensor **list = situ__arg_tensors(c, 0, &count);
   return situ_cat(list, count, situ__arg_dim(c, 1));
 }
 
@@ -147,23 +147,15 @@ static const char *split_lacks(const situ__op_call *c) {
   return other ? "has another num_outputs than results" : NULL;
 }
 static situ_tensor *run_split(situ__op_call *c) {
-  int64_t sizes[SITU__LIST_MAX], at = 0;
-  situ_tensor *x = situ__arg_tensor(c, 0), *first = NULL;
+  situ_tensor *x = situ__arg_tensor(c, 0);
   const int dim = situ__arg_dim(c, 2), pieces = c->node->outs;
   const int64_t size = situ_size(x, dim), each = pieces ? situ__ceil_div(situ__max_i64(size, 0), pieces) : 0;
-  const int count = situ__arg_host_ints(c, 1, sizes, SITU__LIST_MAX);
-  if (size < 0 || count < 0) return NULL;
-  if (situ__arg_given(c, 1) && count != pieces)
-    return situ__call_refuse(c, "has another number of sizes than of results");
-  for (int i = 0; i < pieces; i++) {
-    const int64_t length = situ__arg_given(c, 1) ? sizes[i] : situ__min_i64(each, size - at);
-    situ_tensor *piece = situ_narrow(x, dim, at, length);
-    if (!piece) return NULL;
-    if (i) c->also[i - 1] = piece;
-    else first = piece;
-    at += length;
-  }
-  return first;
+  int count = pieces;
+  int64_t *sizes = situ__arg_given(c, 1) ? situ__arg_host_list(c, 1, &count) : situ__call_take(c, count, sizeof *sizes);
+  if (size < 0 || !sizes) return NULL;
+  for (int i = 0; i < pieces && !situ__arg_given(c, 1); i++)
+    sizes[i] = situ__max_i64(situ__min_i64(each, size - i * each), 0);
+  return situ__call_split(c, x, dim, sizes, count);
 }
 
 /* ---- copies ---- */

@@ -205,7 +205,7 @@ static situ_tensor *run_classifier(situ__op_call *c) {
     best = situ_argmax(score, &(situ_reduce_options){ .dim = SITU_SHAPE(1) });
     score = transform(score, situ__arg_text(c, POST));
   }
-  if (c->node->outs > 1) c->also[0] = score;
+  if (c->node->outs > 1) c->result[1] = score;
   return best ? take(label, best) : NULL;
 }
 

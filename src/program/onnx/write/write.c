@@ -88,7 +88,7 @@ static void put_size(situ__onnx_writer *w, situ__protobuf_writer *shape, const c
                      int d) {
   situ__protobuf_writer dim = { 0 };
   char unknown[200];
-  const char *symbol = symbol_of(w, about->other.dim[d]);
+  const char *symbol = about->size.dim[d] < 0 ? symbol_of(w, about->other.dim[d]) : NULL;
   (void)snprintf(unknown, sizeof unknown, "%s_dim_%d", name, d);
   if (about->size.dim[d] >= 0) situ__protobuf_put_int(&dim, 1, about->size.dim[d]);
   else situ__protobuf_put_text(&dim, 2, symbol ? symbol : unknown);
