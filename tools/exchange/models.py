@@ -305,6 +305,48 @@ class Calls(nn.Module):
             op.add.out(x, g, out=torch.empty_like(x)), op.mm.out(x, g, out=torch.empty_like(x)),
             torch.searchsorted(x.sort()[0].double(), g), 1 << classes[:3], 9 >> classes[:3], *self.quantized(x, g)]
 
+    def images(self, x, g):
+        """Gradients of what resizes, pads, pools and samples images."""
+        op, line, plane, space = torch.ops.aten, x.reshape(1, 4, 4), g.reshape(1, 1, 4, 4), x.reshape(1, 2, 2, 2, 2)
+        results = []
+        for name, of, to, *more in [
+                ("upsample_nearest1d", line, [7]), ("upsample_nearest2d", plane, [6, 3], 1.6, 0.8),
+                ("upsample_nearest3d", space, [3, 4, 5]), ("_upsample_nearest_exact1d", line, [6], 1.6),
+                ("_upsample_nearest_exact2d", plane, [3, 7]), ("_upsample_nearest_exact3d", space, [3, 4, 5], 1.6, 2.0, 2.5),
+                ("upsample_linear1d", line, [7], True), ("upsample_bilinear2d", plane, [6, 7], False, 1.6, 1.9),
+                ("upsample_bicubic2d", plane, [6, 7], True), ("upsample_trilinear3d", space, [3, 4, 5], False, 1.6, 2.0, 2.5),
+                ("_upsample_bilinear2d_aa", plane, [2, 3], False), ("_upsample_bicubic2d_aa", plane, [2, 3], False)]:
+            results.append(getattr(op, name)(of, to, *more).cos())
+            results.append(getattr(op, f"{name}_backward")(results[-1], to, of.shape, *more))
+        for name, of, to in [("reflection_pad1d", line, [1, 3]), ("reflection_pad2d", plane, [1, 2, 0, 3]),
+                             ("reflection_pad3d", space, [1, 1, 0, 1, 1, 0]), ("replication_pad1d", line, [2, 5]),
+                             ("replication_pad2d", plane, [1, 2, 0, 3]), ("replication_pad3d", space, [1, 2, 0, 1, 3, 0])]:
+            results.append(getattr(op, name)(of, to).cos())
+            results.append(getattr(op, f"{name}_backward")(results[-1], of, to))
+        pooled, at = op.adaptive_max_pool2d(plane, [2, 3])
+        deep, inside = op.adaptive_max_pool3d(space, [1, 2, 2])
+        fixed, grid = plane.detach(), line.detach()[..., :2].reshape(1, 4, 1, 2).sin()
+        apart, slope, classes = g.detach()[:3], x.mean(1).reshape(4, 1), torch.tensor([0, 3, 1, 2])
+        return results + [
+            op.adaptive_max_pool2d_backward(pooled, plane, at), op.adaptive_max_pool3d_backward(deep, space, inside),
+            op._adaptive_avg_pool3d_backward(deep, space), op._prelu_kernel(g, slope), *op._prelu_kernel_backward(x, g, slope),
+            *op.grid_sampler_2d_backward(fixed[..., :1] * 2, fixed, grid, 0, 1, False, [True, True]),
+            op._cdist_backward(apart[:, :3] + 1, apart, apart + 0.5, 2.0, op._cdist_forward(apart, apart + 0.5, 2.0, None)),
+            op.soft_margin_loss_backward(g.sum(), x, fixed.view(4, 4).sign(), 1),
+            op.multi_margin_loss_backward(g.detach().sum(), x.detach(), classes, 1, 1.0, None, 1)]
+
+    def lists(self, x, g):
+        """As optimisers and clip_grad_norm_ call them."""
+        a = torch._foreach_add([x, g[:2]], [g, x[:2]], alpha=2)
+        b = torch._foreach_mul(a, 0.5)
+        torch._foreach_mul_(b, [1.5, -1.0])
+        torch._foreach_addcdiv_(b, a, [g.abs() + 1, x[:2].abs() + 1], 0.5)
+        torch._foreach_lerp_(b, a, 0.25)
+        norms = torch._foreach_norm(b)
+        b = torch._foreach_mul([t.detach() for t in b], 1 / torch.stack(norms).norm().detach())  # torch has no gradient
+        return [*b, *norms, *torch._foreach_pow(b, 2), *torch._foreach_sqrt(torch._foreach_abs(a)),
+                *torch._foreach_maximum(a, b), *torch._foreach_clamp_max(a, [0.5, 1.5])]
+
     def quantized(self, x, g):
         """As PyTorch's quantisation writes it."""
         import torch.ao.quantization.fx._decomposed  # noqa: F401
@@ -319,7 +361,8 @@ class Calls(nn.Module):
     def forward(self, x):
         square = (self.a(x).mean(0) + self.a.weight) * self.scale
         fixed = square.detach()
-        return self.in_place(square) + self.gradients(fixed, fixed.flip(0) * 0.7)
+        more = self.images(square, square.flip(0) * 0.7) + self.lists(square, square.flip(0) * 0.7)
+        return self.in_place(square) + self.gradients(fixed, fixed.flip(0) * 0.7) + [y * 0.1 for y in more]
 
 
 @row("calls")

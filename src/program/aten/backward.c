@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "program/graph/bind.h"
+#include "program/graph/rows.h"
 #include "situ/autograd.h"
 #include "situ/scope.h"
 
@@ -58,6 +59,24 @@ static situ_tensor *run_gradient(situ__op_call *c) {
   const int more = situ__op_parameters(c->node->row) - 2;
   return x && differentiate(c, c->node->row->gradient_of, 1, x, c->arg + 2, more, &gradient) ? gradient : NULL;
 }
+/* Of what is linear in its input, whose sizes come after those of the result. */
+situ_tensor *situ__run_resized_gradient(situ__op_call *c) {
+  situ__arg more[ARGS_MOST];
+  const int count = situ__op_parameters(c->node->row) - 2;
+  memcpy(more, c->arg + 2, (size_t)count * sizeof *more);
+  more[0] = c->arg[1];
+  situ_tensor *x = situ_new_zeros(situ__arg_tensor(c, 0), situ__arg_dims(c, 2), NULL), *gradient;
+  return x && differentiate(c, c->node->row->gradient_of, 1, x, more, count, &gradient) ? gradient : NULL;
+}
+
+/* Of an input and a second argument. */
+static situ_tensor *run_gradients(situ__op_call *c) {
+  situ_tensor *gradient[2], **second = situ__call_result(c, 1);
+  const int more = situ__op_parameters(c->node->row) - 3;
+  if (!differentiate(c, c->node->row->gradient_of, 2, situ__arg_tensor(c, 1), c->arg + 2, more, gradient)) return NULL;
+  if (second) *second = gradient[1];
+  return gradient[0];
+}
 
 /* Arguments: grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups,
    output_mask. */
@@ -102,6 +121,12 @@ static situ_tensor *run_elu(situ__op_call *c) {
                                            : situ_mul_scalar(situ_exp(situ_mul_scalar(x, each)), alpha * scale * each);
   return situ_where(situ_gt_scalar(x, 0), situ_mul_scalar(grad, scale), situ_mul(grad, rise));
 }
+static situ_tensor *run_prelu(situ__op_call *c) {
+  situ_tensor *grad = situ__arg_tensor(c, 0), *x = situ__arg_tensor(c, 1), *weight = situ__arg_tensor(c, 2);
+  situ_tensor *above = situ_gt_scalar(x, 0), **second = situ__call_wanted(c, 1);
+  if (second) *second = situ_masked_fill(situ_mul(grad, x), above, 0);
+  return situ_where(above, grad, situ_mul(grad, weight));
+}
 static situ_tensor *run_dropout(situ__op_call *c) {
   return situ_mul_scalar(situ_mul(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1)), situ__arg_number(c, 2));
 }
@@ -126,14 +151,17 @@ static situ_tensor *run_selecting(situ__op_call *c) {
   return situ_scatter(situ_new_zeros(grad, size, NULL), dim, indices, grad);
 }
 
+/* The sides of the result are those of its gradient. */
 static situ_tensor *run_adaptive(situ__op_call *c) {
   situ_tensor *grad = situ__arg_tensor(c, 0), *x = situ__arg_tensor(c, 1), *gradient;
   const situ_shape size = situ_shape_of(grad);
-  if (size.ndim < 2) return situ__call_refuse(c, "has a gradient of fewer than 2 dimensions");
-  situ__arg side[2] = { { .kind = SITU__ARG_INT, .integer = size.dim[size.ndim - 2] },
-                        { .kind = SITU__ARG_INT, .integer = size.dim[size.ndim - 1] } };
-  const situ__arg sides = { .kind = SITU__ARG_LIST, .count = 2, .list = side };
-  return differentiate(c, "_adaptive_avg_pool2d.default", 1, x, &sides, 1, &gradient) ? gradient : NULL;
+  const int sides = strstr(c->node->row->gradient_of, "3d") ? 3 : 2;
+  if (size.ndim < sides) return situ__call_refuse(c, "has a gradient of too few dimensions");
+  situ__arg side[3] = { 0 };
+  for (int d = 0; d < sides; d++)
+    side[d] = (situ__arg){ .kind = SITU__ARG_INT, .integer = size.dim[size.ndim - sides + d] };
+  const situ__arg list = { .kind = SITU__ARG_LIST, .count = sides, .list = side };
+  return differentiate(c, c->node->row->gradient_of, 1, x, &list, 1, &gradient) ? gradient : NULL;
 }
 
 /* ---- norms, whose statistics are given ---- */
@@ -216,6 +244,9 @@ static situ_tensor *run_batch_norm(situ__op_call *c) {
 #define OF_SIZES "t grad_output, I input_sizes"
 #define GRADIENT(name, parameters, op) \
   { name "_backward.default", parameters, .run = run_gradient, .gradient_of = op }
+#define ADAPTIVE(name, parameters) \
+  { name "_backward.default", parameters, .run = run_adaptive, .gradient_of = name ".default" }
+#define GRID "t grad_output, t input, t grid, i interpolation_mode, i padding_mode, b align_corners, _ output_mask"
 #define MAX_POOL ", I kernel_size, I stride, I padding, I dilation, b ceil_mode, t indices"
 #define AVG_POOL ", I kernel_size, I stride, I padding, b ceil_mode, b count_include_pad, i? divisor_override"
 
@@ -235,6 +266,16 @@ static const situ__op_row rows[] = {
   GRADIENT("max_pool3d_with_indices", OF_INPUT MAX_POOL, "max_pool3d.default"),
   GRADIENT("avg_pool2d", OF_INPUT AVG_POOL, "avg_pool2d.default"),
   GRADIENT("avg_pool3d", OF_INPUT AVG_POOL, "avg_pool3d.default"),
+  GRADIENT("reflection_pad1d", OF_INPUT ", I padding", "reflection_pad1d.default"),
+  GRADIENT("reflection_pad2d", OF_INPUT ", I padding", "reflection_pad2d.default"),
+  GRADIENT("reflection_pad3d", OF_INPUT ", I padding", "reflection_pad3d.default"),
+  GRADIENT("replication_pad1d", OF_INPUT ", I padding", "replication_pad1d.default"),
+  GRADIENT("replication_pad2d", OF_INPUT ", I padding", "replication_pad2d.default"),
+  GRADIENT("replication_pad3d", OF_INPUT ", I padding", "replication_pad3d.default"),
+  GRADIENT("_cdist", "t grad_output, t x1, t x2, n p, t cdist", "_cdist_forward.default"),
+  GRADIENT("multi_margin_loss", OF_INPUT ", t target, n p, n margin, t? weight, i reduction=1",
+           "multi_margin_loss.default"),
+  GRADIENT("soft_margin_loss", OF_INPUT ", t target, i reduction", "soft_margin_loss.default"),
   GRADIENT("mse_loss", OF_INPUT ", t target, i reduction", "mse_loss.default"),
   GRADIENT("smooth_l1_loss", OF_INPUT ", t target, i reduction, n beta", "smooth_l1_loss.default"),
   GRADIENT("huber_loss", OF_INPUT ", t target, i reduction, n delta", "huber_loss.default"),
@@ -256,13 +297,21 @@ static const situ__op_row rows[] = {
     .run = run_embedding },
   { "value_selecting_reduction_backward.default", "t grad, i dim, t indices, I sizes, b keepdim",
     .run = run_selecting },
-  { "_adaptive_avg_pool2d_backward.default", OF_INPUT, .run = run_adaptive },
+  ADAPTIVE("_adaptive_avg_pool2d", OF_INPUT),
+  ADAPTIVE("_adaptive_avg_pool3d", OF_INPUT),
+  ADAPTIVE("adaptive_max_pool2d", OF_INPUT ", t indices"),
+  ADAPTIVE("adaptive_max_pool3d", OF_INPUT ", t indices"),
+  { "grid_sampler_2d_backward.default", GRID, .results = 2, .run = run_gradients,
+    .gradient_of = "grid_sampler_2d.default" },
+  { "grid_sampler_3d_backward.default", GRID, .results = 2, .run = run_gradients,
+    .gradient_of = "grid_sampler_3d.default" },
   { "sigmoid_backward.default", "t grad_output, t output", .run = run_sigmoid },
   { "tanh_backward.default", "t grad_output, t output", .run = run_tanh },
   { "_softmax_backward_data.default", "t grad_output, t output, i dim, _ input_dtype", .run = run_softmax },
   { "_log_softmax_backward_data.default", "t grad_output, t output, i dim, _ input_dtype", .run = run_log_softmax },
   { "elu_backward.default", "t grad_output, n alpha, n scale, n input_scale, b is_result, t self_or_result",
     .run = run_elu },
+  { "_prelu_kernel_backward.default", "t grad_output, t self, t weight", .results = 2, .run = run_prelu },
   { "native_dropout_backward.default", "t grad_output, t mask, n scale", .run = run_dropout },
   { "native_layer_norm_backward.default",
     "t grad_out, t input, I normalized_shape, t mean, t rstd, t? weight, t? bias, _ output_mask", .results = 3,

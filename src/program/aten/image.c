@@ -1,12 +1,20 @@
 /* ATen's and torchvision's ops on images: upsampling, sampling at places, patches, boxes.
    SPDX-License-Identifier: MIT */
-#include "program/graph/program.h"
+#include "program/graph/bind.h"
+#include "program/graph/rows.h"
 
 /* ---- upsampling ---- */
 
+/* By sizes, or by factors: one list, or with the sizes that they make a number for each side. */
 static situ_tensor *upsample(situ__op_call *c, int scales, situ_interpolate_options o) {
-  if (situ__arg_given(c, 1)) o.size = situ__arg_dims(c, 1);
-  else situ__arg_numbers(c, scales, o.scale_factor, 3);
+  const int sides = situ__op_parameters(c->node->row) - scales;
+  int given = 0;
+  for (int k = 0; k < sides; k++) given += situ__arg_given(c, scales + k);
+  if (!situ__arg_given(c, 1)) situ__arg_numbers(c, scales, o.scale_factor, 3);
+  else if (!given) o.size = situ__arg_dims(c, 1);
+  else if (given < sides) return situ__call_refuse(c, "has a factor for some of its sizes only");
+  else
+    for (int k = 0; k < sides; k++) o.scale_factor[k] = situ__arg_number(c, scales + k);
   return situ_interpolate(situ__arg_tensor(c, 0), &o);
 }
 static situ_tensor *run_nearest(situ__op_call *c) {
@@ -86,23 +94,31 @@ static situ_tensor *run_deform_conv2d(situ__op_call *c) {
                             situ__arg_tensor(c, 4), &o);
 }
 
-#define NEAREST "t input, I? output_size, F? scale_factors"
-#define SIZES "t input, I? output_size, b align_corners, F? scale_factors"
+#define UPSAMPLE(name, options, scales, function)                                            \
+  { name ".vec", "t input, I? output_size, " options "F? scale_factors", .run = function },  \
+      { name ".default", "t self, I output_size, " options scales, .run = function }, {      \
+    name "_backward.default", "t grad_output, I output_size, I input_size, " options scales, \
+        .run = situ__run_resized_gradient, .gradient_of = name ".default"                    \
+  }
+#define CORNERS "b align_corners, "
+#define SCALES_1 "n? scales"
+#define SCALES_2 "n? scales_h, n? scales_w"
+#define SCALES_3 "n? scales_d, " SCALES_2
 #define GRID "t input, t grid, i interpolation_mode, i padding_mode, b align_corners"
 
 static const situ__op_row rows[] = {
-  { "upsample_nearest1d.vec", NEAREST, .run = run_nearest },
-  { "upsample_nearest2d.vec", NEAREST, .run = run_nearest },
-  { "upsample_nearest3d.vec", NEAREST, .run = run_nearest },
-  { "_upsample_nearest_exact1d.vec", NEAREST, .run = run_nearest_exact },
-  { "_upsample_nearest_exact2d.vec", NEAREST, .run = run_nearest_exact },
-  { "_upsample_nearest_exact3d.vec", NEAREST, .run = run_nearest_exact },
-  { "upsample_linear1d.vec", SIZES, .run = run_linear1d },
-  { "upsample_bilinear2d.vec", SIZES, .run = run_bilinear },
-  { "upsample_bicubic2d.vec", SIZES, .run = run_bicubic },
-  { "upsample_trilinear3d.vec", SIZES, .run = run_trilinear },
-  { "_upsample_bilinear2d_aa.vec", SIZES, .run = run_bilinear_aa },
-  { "_upsample_bicubic2d_aa.vec", SIZES, .run = run_bicubic_aa },
+  UPSAMPLE("upsample_nearest1d", "", SCALES_1, run_nearest),
+  UPSAMPLE("upsample_nearest2d", "", SCALES_2, run_nearest),
+  UPSAMPLE("upsample_nearest3d", "", SCALES_3, run_nearest),
+  UPSAMPLE("_upsample_nearest_exact1d", "", SCALES_1, run_nearest_exact),
+  UPSAMPLE("_upsample_nearest_exact2d", "", SCALES_2, run_nearest_exact),
+  UPSAMPLE("_upsample_nearest_exact3d", "", SCALES_3, run_nearest_exact),
+  UPSAMPLE("upsample_linear1d", CORNERS, SCALES_1, run_linear1d),
+  UPSAMPLE("upsample_bilinear2d", CORNERS, SCALES_2, run_bilinear),
+  UPSAMPLE("upsample_bicubic2d", CORNERS, SCALES_2, run_bicubic),
+  UPSAMPLE("upsample_trilinear3d", CORNERS, SCALES_3, run_trilinear),
+  UPSAMPLE("_upsample_bilinear2d_aa", CORNERS, SCALES_2, run_bilinear_aa),
+  UPSAMPLE("_upsample_bicubic2d_aa", CORNERS, SCALES_2, run_bicubic_aa),
 
   { "grid_sampler.default", GRID, .run = run_grid_sampler },
   { "grid_sampler_2d.default", GRID, .run = run_grid_sampler },

@@ -338,6 +338,11 @@ static situ_tensor *run_embedding_bag(situ__op_call *c) {
 
 #define PRODUCT(name) \
   { #name ".default", "t self, t other", .binary = situ_##name }
+/* The weight has a dimension for each of x's. */
+static situ_tensor *prelu_each(situ_tensor *x, situ_tensor *weight) {
+  return situ_where(situ_gt_scalar(x, 0), x, situ_mul(x, weight));
+}
+
 #define CONV "t input, t weight, t? bias, I? stride, I? padding, I? dilation, i groups=1"
 #define CONV_NAMED "t input, t weight, t? bias, I? stride, s? padding, I? dilation, i groups=1"
 #define CONV_TRANSPOSE "t input, t weight, t? bias, I? stride, I? padding, I? output_padding, i groups=1, I? dilation"
@@ -444,6 +449,6 @@ static const situ__op_row rows[] = {
   { "embedding_bag.default", BAG, .results = 4, .run = run_embedding_bag },
   { "embedding_bag.padding_idx", BAG, .results = 4, .run = run_embedding_bag },
   { "prelu.default", "t self, t weight", .binary = situ_prelu },
-  { "_prelu_kernel.default", "t self, t weight", .binary = situ_prelu },
+  { "_prelu_kernel.default", "t self, t weight", .binary = prelu_each },
 };
 const situ__op_family situ__layers_family = { rows, sizeof rows / sizeof *rows };

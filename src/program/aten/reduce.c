@@ -165,6 +165,7 @@ static const situ__op_row rows[] = {
   { "cumprod.default", "t self, i dim, *d? dtype", .run = run_cumprod },
   { "diff.default", "t self, i n=1, i dim=-1, t? prepend, t? append", .run = run_diff },
   { "dist.default", "t self, t other, n p=2", .run = run_dist },
+  { "_cdist_forward.default", "t x1, t x2, n p, _ compute_mode", .run = run_cdist },
   { "cdist.default", "t x1, t x2, n p=2, _ compute_mode", .run = run_cdist },
   { "pdist.default", "t self, n p=2", .run = run_pdist },
   { "renorm.default", "t self, n p, i dim, n maxnorm", .run = run_renorm },

@@ -182,6 +182,13 @@ static situ_tensor *run_pad(situ__op_call *c) {
   return first ? pad_first(x, list + SITU_MAX_DIMS, first, value) : x;
 }
 
+static situ_tensor *run_reflection(situ__op_call *c) {
+  return situ_pad(situ__arg_tensor(c, 0), situ__arg_dims(c, 1), SITU_PAD_REFLECT, 0);
+}
+static situ_tensor *run_replication(situ__op_call *c) {
+  return situ_pad(situ__arg_tensor(c, 0), situ__arg_dims(c, 1), SITU_PAD_REPLICATE, 0);
+}
+
 /* With `wrap`, a matrix that is higher than wide has one diagonal below the other, each a row apart. */
 static situ_tensor *run_fill_diagonal(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0);
@@ -268,5 +275,11 @@ static const situ__op_row rows[] = {
   { "triu.default", "t self, i diagonal=0", .run = run_triu },
   { "pad.default", "t self, h pad, n? value, s? mode", .run = run_pad },
   { "constant_pad_nd.default", "t self, h pad, n? value, s? mode", .run = run_pad },
+  { "reflection_pad1d.default", "t self, I padding", .run = run_reflection },
+  { "reflection_pad2d.default", "t self, I padding", .run = run_reflection },
+  { "reflection_pad3d.default", "t self, I padding", .run = run_reflection },
+  { "replication_pad1d.default", "t self, I padding", .run = run_replication },
+  { "replication_pad2d.default", "t self, I padding", .run = run_replication },
+  { "replication_pad3d.default", "t self, I padding", .run = run_replication },
 };
 const situ__op_family situ__shape_family = { rows, sizeof rows / sizeof *rows };

@@ -3,9 +3,14 @@
 #ifndef SITU_PROGRAM_ROWS_H
 #define SITU_PROGRAM_ROWS_H
 
+#include "program.h"
+
 #define UNARY(name) \
   { #name ".default", "t self", .unary = situ_##name }
 #define PAIR(name, function) \
   { name, "t self, x other", .binary = function }
+
+/* Rows with `.gradient_of`: grad_output, the sizes of the result and of the input, and the op's other arguments. */
+situ_tensor *situ__run_resized_gradient(situ__op_call *call);
 
 #endif

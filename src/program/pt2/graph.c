@@ -226,7 +226,7 @@ static bool check_results(const situ__program_node *n, situ__text *why, const si
 }
 
 static bool read_call(situ__pt2 *f, const situ__json_item *item, situ__names *names, situ__program_node *n) {
-  enum { MOST = 32 };
+  enum { MOST = SITU__PT2_ARGS };
   situ__named_arg given[MOST];
   const char *target = situ__pt2_string(situ__json_get(item, "target"));
   const char *name = situ__pt2_string(situ__json_get(item, "name"));
@@ -238,6 +238,7 @@ static bool read_call(situ__pt2 *f, const situ__json_item *item, situ__names *na
     if (!situ__pt2_arg(f, names, situ__json_get(m, "arg"), &given[count++].arg)) return false;
   }
   if (!read_outputs(f, names, situ__json_get(item, "outputs"), n)) return false;
+  if (situ__pt2_is_each(target)) return situ__pt2_read_each(f, target, name, given, count, n);
   situ__text why = { 0 };
   n->row = situ__op_row_for(&f->program->arena, target);
   if (!n->row) situ__lacks_note(&f->lacks, target, name, "", n);

@@ -6,6 +6,7 @@
 #include "io/format/json_tree.h"
 #include "io/format/values.h"
 #include "io/format/zip.h"
+#include "program/graph/bind.h"
 #include "program/graph/build.h"
 #include "program/graph/declare.h"
 
@@ -49,6 +50,11 @@ bool situ__pt2_read_results(situ__pt2 *f, const situ__json_item *model);
 /* Reads a node that holds graphs, whose nodes go into the program (blocks.c). Sets *taken to false for other nodes. */
 bool situ__pt2_read_block(situ__pt2 *f, const situ__json_item *item, situ__names *names, bool no_grad, int depth,
                           bool *taken);
+/* A call on lists, of which n is the node: it becomes a node for each of their elements (each.c). */
+enum { SITU__PT2_ARGS = 32 };
+bool situ__pt2_is_each(const char *target);
+bool situ__pt2_read_each(situ__pt2 *f, const char *target, const char *name, situ__named_arg *given, int count,
+                         const situ__program_node *n);
 /* What a graph declares of the values of `names` (declare.c). */
 bool situ__pt2_read_declared(situ__pt2 *f, const situ__json_item *graph, const situ__names *names);
 bool situ__pt2_takes_any_size(const situ__json_item *model);

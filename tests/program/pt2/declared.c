@@ -36,16 +36,20 @@ static const char *find(const char *from, const char *text) {
   return NULL;
 }
 
+static situ_nn_module *load_changed(void) {
+  FILE *f = fopen("redeclared.pt2", "wb");
+  assert_non_null(f);
+  assert_true(fwrite(bytes, 1, size, f) == size);
+  assert_int_equal(fclose(f), 0);
+  return situ_export_load("redeclared.pt2", NULL);
+}
+
 /* Loads the changed file, which must be refused with the name; then takes the change back. */
 static void refuses(char *at, char instead, const char *name) {
   char wanted[160];
   const char before = *at;
   *at = instead;
-  FILE *f = fopen("redeclared.pt2", "wb");
-  assert_non_null(f);
-  assert_true(fwrite(bytes, 1, size, f) == size);
-  assert_int_equal(fclose(f), 0);
-  situ_nn_module *m = situ_export_load("redeclared.pt2", NULL);
+  situ_nn_module *m = load_changed();
   (void)snprintf(wanted, sizeof wanted, ": %s is computed as ", name);
   tried++;
   if (!m && situ_error() == SITU_E_FORMAT && strstr(situ_error_message(), wanted)) refused++;
@@ -110,7 +114,25 @@ static void refuses_other_declarations(void **state) {
   assert_int_equal(situ_scope_end(&scope), SITU_OK);
 }
 
+/* The second list of a call on lists, without its last tensor. */
+static void refuses_lists_that_differ(void **state) {
+  (void)state;
+  char path[512];
+  const char *root = getenv("SITU_TEST_ROOT");
+  (void)snprintf(path, sizeof path, "%.400s/program/data/calls.pt2", root ? root : ".");
+  read_file(path);
+  char *at = (char *)find(find(find(bytes, "_foreach_add.List"), "\"other\""), "},{");
+  assert_non_null(at);
+  memset(at + 1, ' ', (size_t)(strchr(at + 1, '}') - at));
+  situ_error_mode(SITU_ERROR_QUIET);
+  assert_null(load_changed());
+  situ_error_mode(SITU_ERROR_LOG);
+  assert_non_null(strstr(situ_error_message(), "_foreach_add.List has lists that differ"));
+  situ_error_clear();
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = { cmocka_unit_test(refuses_other_declarations) };
+  const struct CMUnitTest tests[] = { cmocka_unit_test(refuses_other_declarations),
+                                      cmocka_unit_test(refuses_lists_that_differ) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
