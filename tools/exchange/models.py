@@ -335,6 +335,14 @@ class Calls(nn.Module):
             op.soft_margin_loss_backward(g.sum(), x, fixed.view(4, 4).sign(), 1),
             op.multi_margin_loss_backward(g.detach().sum(), x.detach(), classes, 1, 1.0, None, 1)]
 
+    def attention(self, x):
+        op, (query, key, value) = torch.ops.aten, [x.reshape(1, 2, 4, 2) * k for k in (1.0, 0.5, 1.5)]
+        for causal, options in (False, {}), (True, dict(scale=0.3)), (False, dict(attn_mask=x.reshape(1, 1, 4, 4))):
+            call = op._scaled_dot_product_flash_attention_for_cpu
+            out, sums = call(query, key, value, 0.0, causal, **options)
+            back = op._scaled_dot_product_flash_attention_for_cpu_backward
+            yield from (out, sums, *back(out.cos(), query, key, value, out, sums, 0.0, causal, **options))
+
     def lists(self, x, g):
         """As optimisers and clip_grad_norm_ call them."""
         a = torch._foreach_add([x, g[:2]], [g, x[:2]], alpha=2)
@@ -362,6 +370,7 @@ class Calls(nn.Module):
         square = (self.a(x).mean(0) + self.a.weight) * self.scale
         fixed = square.detach()
         more = self.images(square, square.flip(0) * 0.7) + self.lists(square, square.flip(0) * 0.7)
+        more += self.attention(fixed)
         return self.in_place(square) + self.gradients(fixed, fixed.flip(0) * 0.7) + [y * 0.1 for y in more]
 
 

@@ -1,5 +1,6 @@
 /* ATen's gradients, which exported training steps call: what situ's backward makes of the op, computed once more.
    SPDX-License-Identifier: MIT */
+#include <math.h>
 #include <string.h>
 
 #include "program/graph/bind.h"
@@ -164,6 +165,42 @@ static situ_tensor *run_adaptive(situ__op_call *c) {
   return differentiate(c, c->node->row->gradient_of, 1, x, &list, 1, &gradient) ? gradient : NULL;
 }
 
+/* ---- attention ---- */
+
+situ_tensor *situ__attention_scores(const situ__op_call *c, int query, int causal, double scale) {
+  situ_tensor *q = situ__arg_tensor(c, query), *k = situ__arg_tensor(c, query + 1),
+              *mask = situ__arg_tensor(c, causal + 1);
+  situ_tensor *scores = situ_mul_scalar(situ_matmul(q, situ_transpose(k, -2, -1)), scale);
+  if (situ__arg_flag(c, causal)) {
+    const situ_options o = situ__call_options(c, SITU_BOOL);
+    situ_tensor *seen = situ_tril(situ_ones(SITU_SHAPE(situ_size(q, -2), situ_size(k, -2)), &o), 0);
+    scores = situ_masked_fill(scores, situ_logical_not(seen), -INFINITY);
+  }
+  if (mask && situ_dtype_of(mask) == SITU_BOOL) return situ_masked_fill(scores, situ_logical_not(mask), -INFINITY);
+  return mask ? situ_add(scores, mask) : scores;
+}
+double situ__attention_scale(const situ__op_call *c, int query, int scale) {
+  return situ__arg_given(c, scale) ? situ__arg_number(c, scale)
+                                   : 1 / sqrt((double)situ_size(situ__arg_tensor(c, query), -1));
+}
+
+/* Arguments: grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, attn_mask, scale. With weights p, the
+   gradient of the scores is p (grad value^T - sum(grad out)). */
+static situ_tensor *run_attention(situ__op_call *c) {
+  const situ_reduce_options last = { .dim = SITU_DIMS(-1), .keepdim = true };
+  const double scale = situ__attention_scale(c, 1, 9);
+  situ_tensor *grad = situ__arg_tensor(c, 0), *value = situ__arg_tensor(c, 3), *out = situ__arg_tensor(c, 4);
+  situ_tensor *sums = situ_unsqueeze(situ__arg_tensor(c, 5), -1), *scores = situ__attention_scores(c, 1, 7, scale);
+  situ_tensor *p = situ_to_dtype(situ_exp(situ_sub(scores, sums)), situ_dtype_of(grad));
+  situ_tensor *of_p = situ_sub(situ_matmul(grad, situ_transpose(value, -2, -1)), situ_sum(situ_mul(grad, out), &last));
+  situ_tensor *of_scores = situ_mul_scalar(situ_mul(p, of_p), scale);
+  situ_tensor **of_key = situ__call_wanted(c, 1), **of_value = situ__call_wanted(c, 2);
+  if (situ__arg_number(c, 6) > 0) return situ__call_refuse(c, "has dropout");
+  if (of_key) *of_key = situ_matmul(situ_transpose(of_scores, -2, -1), situ__arg_tensor(c, 1));
+  if (of_value) *of_value = situ_matmul(situ_transpose(p, -2, -1), grad);
+  return situ_matmul(of_scores, situ__arg_tensor(c, 2));
+}
+
 /* ---- norms, whose statistics are given ---- */
 
 /* A norm over x as [n, groups, channels, rest]: each group has one mean, over n too if `over_all`. */
@@ -313,6 +350,9 @@ static const situ__op_row rows[] = {
     .run = run_elu },
   { "_prelu_kernel_backward.default", "t grad_output, t self, t weight", .results = 2, .run = run_prelu },
   { "native_dropout_backward.default", "t grad_output, t mask, n scale", .run = run_dropout },
+  { "_scaled_dot_product_flash_attention_for_cpu_backward.default",
+    "t grad_out, t query, t key, t value, t out, t logsumexp, n dropout_p, b is_causal, *t? attn_mask, *n? scale",
+    .results = 3, .run = run_attention },
   { "native_layer_norm_backward.default",
     "t grad_out, t input, I normalized_shape, t mean, t rstd, t? weight, t? bias, _ output_mask", .results = 3,
     .run = run_layer_norm },

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "program/graph/program.h"
+#include "program/graph/rows.h"
 #include "situ/sys/plain.h"
 
 /* ---- products ---- */
@@ -301,6 +302,9 @@ static situ_tensor *run_attention_for_cpu(situ__op_call *c) {
   const situ__arg arg[] = { c->arg[0], c->arg[1], c->arg[2], c->arg[5], c->arg[3], c->arg[4], c->arg[6], { 0 } };
   situ__op_call call = *c;
   call.arg = arg;
+  situ_tensor **sums = situ__call_wanted(c, 1);
+  const situ_reduce_options last = { .dim = SITU_DIMS(-1) };
+  if (sums) *sums = situ_logsumexp(situ__attention_scores(c, 0, 4, situ__attention_scale(c, 0, 6)), &last);
   return run_attention(&call);
 }
 static situ_tensor *run_embedding(situ__op_call *c) {

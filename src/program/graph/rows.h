@@ -12,5 +12,8 @@
 
 /* Rows with `.gradient_of`: grad_output, the sizes of the result and of the input, and the op's other arguments. */
 situ_tensor *situ__run_resized_gradient(situ__op_call *call);
+/* What attention's softmax is of: `query` is the argument before the key, `causal` is_causal, before the mask. */
+situ_tensor *situ__attention_scores(const situ__op_call *call, int query, int causal, double scale);
+double situ__attention_scale(const situ__op_call *call, int query, int scale);
 
 #endif
