@@ -92,7 +92,7 @@ static bool read_end(reader *r) {
   const unsigned char *e = r->tail + kept - END_BYTES;
   /* A comment could hide a second directory. */
   if (end < 0 || !is_signed(e, 0x06054b50) || number(e + 20, 2) != 0)
-    return bad_zip(r, "is not a zip file, or has bytes after its directory");
+    return bad_zip(r, "is not a zip file, is cut off, or has bytes after its directory");
   r->count = (int64_t)number(e + 10, 2);
   r->length = (int64_t)number(e + 12, 4);
   r->start = (int64_t)number(e + 16, 4);

@@ -66,9 +66,10 @@ bool situ__unpickle_global(unpickler *u, const char *module, const char *name) {
   uint32_t number;
   if (find_global(module, name, &number))
     return situ__unpickle_new(u, &(value){ .kind = SITU__PICKLE_GLOBAL, .number = number });
-  return situ__problem_set(u->problem, SITU_E_UNSUPPORTED,
-                           "calls %s.%s; only tensors, dicts, lists, numbers and strings are read",
-                           situ__shown(module, shown_module), situ__shown(name, shown_name));
+  return situ__problem_set(
+      u->problem, SITU_E_UNSUPPORTED,
+      "calls %s.%s; only tensors, dicts, lists, numbers and strings are read: save model.state_dict()",
+      situ__shown(module, shown_module), situ__shown(name, shown_name));
 }
 
 const char *situ__pickle_global_name(uint32_t number, char text[64]) {

@@ -24,7 +24,7 @@ static bool differentiate(situ__op_call *c, const char *target, int count, situ_
   situ__program_node node = *c->node;
   situ__arg arg[ARGS_MOST] = { 0 };
   memcpy(arg + 1, more, (size_t)given * sizeof *arg);
-  node.row = situ__op_row_of(target), node.outs = 1;
+  node.row = situ__op_row_of(target), node.arg = arg, node.outs = 1;
   situ_tensor *grad = situ__arg_tensor(c, 0), *leaf[2] = { 0 };
   /* Where the call reads its second argument. */
   situ_tensor **slot = count > 1 ? &c->value[more->integer].tensor : NULL;
@@ -241,7 +241,7 @@ static situ_tensor *differentiate_norm(situ__op_call *c, const norm *n) {
 static situ_tensor *run_layer_norm(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 1);
   const int first = situ_dim(x) - situ__arg_dims(c, 2).ndim;
-  if (first < 0 || situ_numel(x) == 0) return situ__call_refuse(c, "normalizes nothing");
+  if (first < 0 || situ_numel(x) == 0) return situ__call_refuse(c, "has no elements to normalize");
   int64_t inner = 1;
   for (int d = first; d < situ_dim(x); d++) inner *= situ_size(x, d);
   const norm n = { .size = SITU_SHAPE(situ_numel(x) / inner, 1, inner, 1),
@@ -264,7 +264,7 @@ static situ_tensor *run_group_norm(situ__op_call *c) {
 static situ_tensor *run_batch_norm(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 1);
   const bool train = situ__arg_flag(c, 7) && (situ__call_trains(c) || !situ__arg_given(c, 3)); /* as the norm did */
-  if (situ_dim(x) < 2 || situ_numel(x) == 0) return situ__call_refuse(c, "normalizes nothing");
+  if (situ_dim(x) < 2 || situ_numel(x) == 0) return situ__call_refuse(c, "has no elements to normalize");
   const int64_t batch = situ_size(x, 0), channels = situ_size(x, 1);
   norm n = { .size = SITU_SHAPE(batch, channels, 1, situ_numel(x) / (batch * channels)),
              .over_all = true,

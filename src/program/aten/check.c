@@ -21,8 +21,9 @@ typedef struct checking {
   situ__value *value;
   bool *rough; /* of each value: its sizes depend on values that are not there */
   situ__text problem;
-  bool misdeclared; /* a value is */
-  bool no_memory;   /* it has run out */
+  const situ__program_node *at; /* the node that it is about; NULL: an input or a result */
+  bool misdeclared;             /* a value is */
+  bool no_memory;               /* it has run out */
 } checking;
 
 static void on_error(situ_dry *dry) {
@@ -141,7 +142,7 @@ static bool check_node(checking *c, const situ__program_node *n) {
     if (v < 0) continue;
     c->rough[v] = rough;
     if (ran && situ__node_wants(n, k) && !situ__declared_holds(&c->symbols, v, c->value, !rough, &c->problem))
-      return false;
+      return c->at = n, false;
     if (!ran) situ_drop(&c->value[v].tensor);
     if ((!ran || rough) && !stand_in(c, v)) return false;
     c->rough[v] |= rough;
@@ -188,8 +189,10 @@ bool situ__program_check(const char *op, situ__program *p, situ_nn_module *root,
   if (good) {
     good = check_once(&c, true) && (!any_size || !p->symbols || check_once(&c, false));
     if (home.kind) situ_default_device_end(&before);
+    const bool clean = situ_error() == SITU_OK;
     if (!good && c.problem.data) situ__fail(SITU_E_FORMAT, op, "%s: %s", p->path, c.problem.data);
     else if (!good) situ__fail(SITU_E_NOMEM, op, "%s: no memory to check its calls", p->path);
+    if (!good && clean && c.at) situ__node_blame(p, c.at);
   }
   situ__text_free(&c.problem);
   situ__free(c.value);

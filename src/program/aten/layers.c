@@ -135,7 +135,8 @@ static situ_tensor *run_max_unpool2d(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0);
   situ_shape size = situ_shape_of(x);
   const situ_shape plane = situ__arg_dims(c, 2);
-  if (size.ndim < 3 || plane.ndim != 2) return situ__call_refuse(c, "is not of planes");
+  if (size.ndim < 3 || plane.ndim != 2)
+    return situ__call_refuse(c, "needs planes [.., H, W], and two numbers as output_size");
   size.dim[size.ndim - 2] = plane.dim[0], size.dim[size.ndim - 1] = plane.dim[1];
   situ_tensor *y = situ_flatten(situ_new_zeros(x, size, NULL), -2, -1);
   y = situ_scatter(y, -1, situ_flatten(situ__arg_tensor(c, 1), -2, -1), situ_flatten(x, -2, -1));

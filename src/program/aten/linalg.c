@@ -80,7 +80,7 @@ static situ_tensor *run_svd(situ__op_call *c) {
 }
 /* The older op gives V, not its transpose. */
 static situ_tensor *run_older_svd(situ__op_call *c) {
-  if (!situ__arg_flag(c, 2)) return situ__call_refuse(c, "computes no vectors");
+  if (!situ__arg_flag(c, 2)) return situ__call_refuse(c, "computes no vectors: call torch.linalg.svdvals");
   situ_tensor *vh = NULL, **v = situ__call_result(c, 2);
   situ_tensor *u = situ_linalg_svd(situ__arg_tensor(c, 0), !situ__arg_flag(c, 1), situ__call_result(c, 1), &vh);
   if (u && v) *v = situ_transpose(vh, -2, -1);
@@ -94,11 +94,11 @@ static situ_tensor *run_eigvalsh(situ__op_call *c) {
   return situ_linalg_eigvalsh(situ__arg_tensor(c, 0), is_upper(c, 1));
 }
 static situ_tensor *run_lu_factor(situ__op_call *c) {
-  if (!situ__arg_flag(c, 1)) return situ__call_refuse(c, "has no pivots");
+  if (!situ__arg_flag(c, 1)) return situ__call_refuse(c, "factors without pivots, which situ lacks");
   return with_info(c, situ_linalg_lu_factor(situ__arg_tensor(c, 0), situ__call_result(c, 1)), 2);
 }
 static situ_tensor *run_lu(situ__op_call *c) {
-  if (!situ__arg_flag(c, 1)) return situ__call_refuse(c, "has no pivots");
+  if (!situ__arg_flag(c, 1)) return situ__call_refuse(c, "factors without pivots, which situ lacks");
   return situ_linalg_lu(situ__arg_tensor(c, 0), situ__call_result(c, 1), situ__call_result(c, 2));
 }
 static situ_tensor *run_ldl_factor(situ__op_call *c) {

@@ -104,7 +104,8 @@ static situ_tensor *run_pairwise_distance(situ__op_call *c) {
                                 situ__arg_number(c, 3), situ__arg_flag(c, 4));
 }
 static situ_tensor *run_cov(situ__op_call *c) {
-  if (situ__arg_given(c, 2) || situ__arg_given(c, 3)) return situ__call_refuse(c, "weighs its observations");
+  if (situ__arg_given(c, 2) || situ__arg_given(c, 3))
+    return situ__call_refuse(c, "weighs its observations, which situ lacks");
   return situ_cov(situ__arg_tensor(c, 0), situ__arg_number(c, 1));
 }
 /* Arguments: y, x, dim, dx. */

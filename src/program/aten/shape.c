@@ -194,12 +194,12 @@ static situ_tensor *run_fill_diagonal(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0);
   const situ_shape size = situ_shape_of(x);
   const double value = situ__arg_number(c, 1);
-  if (size.ndim < 2) return situ__call_refuse(c, "is of fewer than two dimensions");
+  if (size.ndim < 2) return situ__call_refuse(c, "needs two dimensions or more");
   if (situ_numel(x) == 0) return x;
   if (size.ndim > 2) {
     int64_t step = 0;
     for (int d = 0; d < size.ndim; d++) {
-      if (size.dim[d] != size.dim[0]) return situ__call_refuse(c, "is of dimensions that differ");
+      if (size.dim[d] != size.dim[0]) return situ__call_refuse(c, "needs dimensions of one size");
       step += situ_stride(x, d);
     }
     situ_tensor *all = situ_as_strided(x, SITU_SHAPE(size.dim[0]), SITU_SHAPE(step), situ_storage_offset(x));

@@ -176,13 +176,13 @@ static bool both(situ__op_call *c, situ__value *out) {
   pair p;
   if (!read_pair(c, false, &p)) return false;
   out->integer = p.i[0] & p.i[1];
-  return !p.real || situ__call_refuse(c, "has bits of a float");
+  return !p.real || situ__call_refuse(c, "takes bits of a float");
 }
 static bool any(situ__op_call *c, situ__value *out) {
   pair p;
   if (!read_pair(c, false, &p)) return false;
   out->integer = p.i[0] | p.i[1];
-  return !p.real || situ__call_refuse(c, "has bits of a float");
+  return !p.real || situ__call_refuse(c, "takes bits of a float");
 }
 static bool not(situ__op_call * c, situ__value *out) {
   out->integer = !situ__arg_flag(c, 0);

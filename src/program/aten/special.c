@@ -43,7 +43,8 @@ static situ_tensor *run_isclose(situ__op_call *c) {
 }
 /* In eval mode the slope is the middle one. */
 static situ_tensor *run_rrelu(situ__op_call *c) {
-  if (situ__arg_flag(c, 3) && situ__call_trains(c)) return situ__call_refuse(c, "draws slopes, which situ cannot");
+  if (situ__arg_flag(c, 3) && situ__call_trains(c))
+    return situ__call_refuse(c, "draws its slopes in training, which situ lacks");
   return situ_leaky_relu(situ__arg_tensor(c, 0), (situ__arg_number(c, 1) + situ__arg_number(c, 2)) / 2);
 }
 static situ_tensor *run_fill(situ__op_call *c) {

@@ -5,6 +5,8 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/problem.h"
+#include "bind.h"
 #include "build.h"
 #include "program.h"
 #include "situ/sys/dry.h"
@@ -244,8 +246,47 @@ bool situ__call_trains(const situ__op_call *c) {
   return owner && owner->training;
 }
 
+/* "f32 [2, 3]", "7", "'text'", "[1, 2]" */
+static void add_arg(situ__text *text, const situ__op_call *c, const situ__arg *a) {
+  enum { MOST = 4 };
+  char shown[SITU__SHOWN_MAX];
+  const bool value = a->kind == SITU__ARG_VALUE;
+  if (a->kind == SITU__ARG_LIST) {
+    for (int32_t i = 0; i < a->count && i < MOST; i++) {
+      situ__text_add(text, i ? ", " : "[");
+      add_arg(text, c, &a->list[i]);
+    }
+    situ__text_add(text, a->count > MOST ? ", ...]" : a->count ? "]" : "[]");
+  } else if (value && a->of == SITU__VALUE_TENSOR) {
+    const situ_tensor *t = tensor_of(c, a);
+    const situ_shape shape = t ? situ_shape_of(t) : SITU_SCALAR;
+    situ__text_add(text, t ? "%s " : "None", t ? situ_dtype_name(situ_dtype_of(t)) : "");
+    if (t) situ__text_dims(text, shape.dim, shape.ndim);
+  } else if (is_real(a)) {
+    situ__text_add(text, "%g", value ? value_of(c, a)->real : a->real);
+  } else if (a->kind == SITU__ARG_TEXT) {
+    situ__text_add(text, "'%s'", situ__shown(a->text, shown));
+  } else if (a->kind == SITU__ARG_DTYPE) {
+    situ__text_add(text, "%s", situ_dtype_name((situ_dtype)a->integer));
+  } else {
+    situ__text_add(text, "%lld", (long long)int_of(c, a));
+  }
+}
+
 void *situ__call_refuse(const situ__op_call *c, const char *what) {
-  return situ__fail(SITU_E_UNSUPPORTED, c->node->row->target, "%s", what), NULL;
+  situ__text text = { 0 };
+  const char *name;
+  int length;
+  const situ__arg *arg = c->node->arg; /* those of the file: a row's function may call another one with its own */
+  for (int k = 0; c->value && arg && situ__op_parameter(c->node->row, k, &name, &length); k++) {
+    if (arg[k].kind == SITU__ARG_NONE || arg[k].kind == SITU__ARG_OTHER) continue;
+    situ__text_add(&text, "%s%.*s ", text.data ? ", " : " (", length, name);
+    add_arg(&text, c, &arg[k]);
+  }
+  situ__fail(SITU_E_UNSUPPORTED, c->node->row->target, "%s%s%s", what, text.data ? text.data : "",
+             text.data ? ")" : "");
+  situ__text_free(&text);
+  return NULL;
 }
 
 /* ---- weights that are laid out once ---- */

@@ -127,6 +127,14 @@ static const char *type_name(char type) {
   return name[strchr(types, type) - types];
 }
 
+static const char *kind_name(const situ__arg *a) {
+  if (is_tensor(a)) return "a tensor";
+  if (is_bool(a)) return "a bool";
+  if (is_number(a)) return "a number";
+  if (a->kind == SITU__ARG_TEXT) return "a text";
+  return a->kind == SITU__ARG_DTYPE ? "a dtype" : a->kind == SITU__ARG_NONE ? "None" : "something else";
+}
+
 /* What an absent argument means. */
 static bool fill_absent(const parameter *p, situ__arg *out, situ__text *problem) {
   if (p->otherwise) {
@@ -154,6 +162,7 @@ static bool fill_parameter(const parameter *p, const situ__named_arg *given, int
     if (has_type(&g->arg, p->type)) return true;
     situ__text_add(problem, "needs %s as %.*s", type_name(p->type), p->length, p->name);
     if (g->arg.kind == SITU__ARG_LIST) situ__text_add(problem, ", and is given %d", g->arg.count);
+    else situ__text_add(problem, ", and is given %s", kind_name(&g->arg));
     return false;
   }
   return fill_absent(p, out, problem);

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "build.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -137,6 +138,31 @@ bool situ__program_find_last_uses(situ__program *p) {
   return fine && situ__program_find_lasting(p);
 }
 
+/* ---- where a node stands ---- */
+
+const char *situ__node_place(const situ__program_node *n, char out[SITU__PLACE_MAX]) {
+  char name[SITU__SHOWN_MAX];
+  const bool named = n->name && *n->name;
+  (void)snprintf(out, SITU__PLACE_MAX, "%s%s%s%s%s%s", n->place ? n->place : "", named ? " \"" : "",
+                 named ? situ__shown(n->name, name) : "", named ? "\"" : "", n->place && *n->site ? ", from " : "",
+                 n->site);
+  return out;
+}
+
+const char *situ__node_text(const situ__program *p, const situ__program_node *n, char out[SITU__NODE_TEXT_MAX]) {
+  char place[SITU__PLACE_MAX];
+  situ__node_place(n, place);
+  (void)snprintf(out, SITU__NODE_TEXT_MAX, "in %s%s, %s%s%s%s%s", *n->module ? n->module : "the outermost module",
+                 n->no_grad ? " (no_grad)" : "", n->row->target, *p->path ? " of " : "", p->path, *place ? ", " : "",
+                 place);
+  return out;
+}
+
+void situ__node_blame(const situ__program *p, const situ__program_node *n) {
+  char text[SITU__NODE_TEXT_MAX];
+  situ__error_add("  %s", situ__node_text(p, n, text));
+}
+
 /* ---- what situ lacks ---- */
 
 void situ__lacks_note(situ__lacks *lacks, const char *target, const char *name, const char *why,
@@ -147,14 +173,17 @@ void situ__lacks_note(situ__lacks *lacks, const char *target, const char *name, 
     (void)situ__names_put(&lacks->seen, target, 0);
     situ__text_add(&lacks->targets, "%s%s", lacks->targets.length ? ", " : "", situ__shown(target, shown));
   }
-  situ__text_add(&lacks->list, "\n  %s: %s %s%s%s%s%s", situ__shown(name, shown_name), situ__shown(target, shown), why,
-                 *node->module ? ", in " : "", node->module, *node->site ? ", from " : "", node->site);
+  situ__text_add(&lacks->list, "\n  %s%s%s: %s%s%s%s%s%s%s", node->place ? node->place : "",
+                 node->place && *name ? " " : "", situ__shown(name, shown_name), situ__shown(target, shown),
+                 *why ? " " : "", why, *node->module ? ", in " : "", node->module, *node->site ? ", from " : "",
+                 node->site);
 }
 
-bool situ__lacks_check(const situ__lacks *lacks, const char *path) {
+bool situ__lacks_check(const situ__lacks *lacks, const char *path, const char *fix) {
   if (!lacks->count) return true;
-  return situ__fail(SITU_E_UNSUPPORTED, op, "%s: has %d calls that this library lacks: %s%s", path, lacks->count,
-                    lacks->targets.data ? lacks->targets.data : "", lacks->list.data ? lacks->list.data : ""),
+  return situ__fail(SITU_E_UNSUPPORTED, op, "%s: has %d call%s that this library lacks: %s; %s%s", path, lacks->count,
+                    lacks->count == 1 ? "" : "s", lacks->targets.data ? lacks->targets.data : "", fix,
+                    lacks->list.data ? lacks->list.data : ""),
          false;
 }
 

@@ -19,6 +19,16 @@ bool situ__program_find_last_uses(situ__program *p);
 /* Arguments of a row's calls. */
 int situ__op_row_args(const situ__op_row *row);
 
+/* Where the node stands: `graph.node[12] "fc", from model.py:12 in forward`; "" of a node that no file has. Returns
+   out. */
+enum { SITU__PLACE_MAX = 384 };
+const char *situ__node_place(const situ__program_node *n, char out[SITU__PLACE_MAX]);
+/* "in encoder, Gemm of model.onnx, " and its place; returns out. */
+enum { SITU__NODE_TEXT_MAX = 1000 };
+const char *situ__node_text(const situ__program *p, const situ__program_node *n, char out[SITU__NODE_TEXT_MAX]);
+/* Adds that to the thread's first error, which running the node has recorded. */
+void situ__node_blame(const situ__program *p, const situ__program_node *n) SITU_COLD;
+
 /* The calls that a file has and situ lacks. */
 typedef struct situ__lacks {
   situ__text list, targets; /* every call, and every target once */
@@ -28,8 +38,8 @@ typedef struct situ__lacks {
 /* target must live as long as the list. */
 void situ__lacks_note(situ__lacks *lacks, const char *target, const char *name, const char *why,
                       const situ__program_node *node);
-/* Returns false after recording an error with the whole list, if it has an entry. */
-bool situ__lacks_check(const situ__lacks *lacks, const char *path);
+/* Returns false after recording an error with the whole list, if it has an entry. fix: what may be done about it. */
+bool situ__lacks_check(const situ__lacks *lacks, const char *path, const char *fix);
 void situ__lacks_free(situ__lacks *lacks);
 
 /* The readers; the file's first bytes tell which (load.c). NULL after recording an error. */

@@ -31,6 +31,9 @@ typedef struct situ__flow_turn {
    once. All return false or 0 on error. */
 typedef struct situ__flow_trace {
   int32_t guard; /* of the calls that follow; 0: none */
+  /* The node of a program that runs, or that failed; NULL: none. */
+  const situ__program *program;
+  const situ__program_node *node;
   /* Adds a condition. Returns the guard of the branch that it chooses. */
   int32_t (*branch)(struct situ__flow_trace *t, situ_tensor *condition, bool wanted);
   /* Notes that `result` is the value of one branch or of the other; guard: of the first. */

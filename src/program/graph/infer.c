@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "base/text.h"
+#include "build.h"
 #include "flow.h"
 #include "module.h"
 #include "situ/sys/dry.h"
@@ -19,6 +20,7 @@ typedef struct inference {
   situ_nn_module *root;
   situ__value *value;
   situ__inferred *out;
+  const situ__program_node *at; /* the node that failed; NULL: none */
   int round;
   bool failed;
   situ_status status;
@@ -136,10 +138,12 @@ static bool run_nodes(inference *f) {
     const situ__program_node *n = &f->program->node[i];
     situ__op_call c = { .node = n, .arg = n->arg, .value = f->value, .root = f->root, .once = true };
     situ_tensor *given = stand_in(f, n);
+    f->at = n;
     if (!given && !situ__program_run_node(&c)) return false;
     if (n->row == &situ__flow_either) given = situ_empty_like(f->value[n->out[0]].tensor, NULL); /* memory of its own */
     if (given && !situ_set(&f->value[n->out[0]].tensor, given)) return false;
     for (int32_t k = 0; k < n->outs; k++) note_value(f, n->out[k]);
+    if (!f->failed) f->at = NULL;
   }
   return !f->failed;
 }
@@ -163,11 +167,13 @@ static bool run_once(inference *f) {
 }
 
 static bool explain(const inference *f) {
+  const bool clean = situ_error() == SITU_OK;
   if (f->status != SITU_OK)
     situ__fail(f->status, f->op, "the program does not run without values: %s",
                f->problem.data ? f->problem.data : "no memory to say why");
   else if (situ_error() == SITU_OK)
     situ__fail(SITU_E_UNSUPPORTED, f->op, "the program's values have other numbers of dimensions with other sizes");
+  if (clean && f->at) situ__node_blame(f->program, f->at);
   return false;
 }
 

@@ -147,6 +147,8 @@ typedef struct situ__program_node {
   bool counts;        /* it counts batches in a buffer: skipped unless its module is training */
   const char *module; /* path of the module that it was in; "" for the outermost */
   const char *site;   /* "model.py:12 in forward"; "": unknown */
+  const char *name;   /* in the file; NULL: it has none */
+  const char *place;  /* in the file: "graph.node[12]"; NULL: it is not of a file */
   bool lasting;       /* its results depend on parts of the module and constants alone */
   int32_t prepacked;  /* number of its prepacked weights in the program, from 1 on; 0: none */
   bool host;          /* its results are on the host, whatever the module's device */

@@ -7,6 +7,7 @@
 #include "base/fail.h"
 #include "base/text.h"
 #include "bind.h"
+#include "build.h"
 #include "declare.h"
 #include "flow.h"
 #include "module.h"
@@ -258,9 +259,12 @@ static bool run_checked(situ__op_call *c, const situ__symbols *symbols) {
          tell_results(c->node, c->value);
 }
 
-/* Tells the trace in which branch a node is; n NULL: in that of the program's caller. */
-static void tell_guard(const situ__program_node *n, const situ__value *value, int32_t outer) {
-  if (situ__flow_tracing) situ__flow_tracing->guard = n && n->guard ? (int32_t)value[n->guard - 1].real : outer;
+/* Tells the trace which node runs, and in which branch it is; n NULL: in that of the program's caller. */
+static void tell_trace(const situ__program *p, const situ__program_node *n, const situ__value *value, int32_t outer) {
+  if (!situ__flow_tracing) return;
+  situ__flow_tracing->guard = n && n->guard ? (int32_t)value[n->guard - 1].real : outer;
+  situ__flow_tracing->program = p;
+  situ__flow_tracing->node = n;
 }
 
 static bool run_nodes(const situ__program *p, situ_nn_module *root, situ__deriving *kept, situ__value *value,
@@ -272,7 +276,7 @@ static bool run_nodes(const situ__program *p, situ_nn_module *root, situ__derivi
     const situ__program_node *n = &p->node[i];
     const bool skipped = n->guard && !value[n->guard - 1].integer;
     situ_nn_running_part(n->module);
-    tell_guard(n, value, outer);
+    tell_trace(p, n, value, outer);
     situ_tensor **prepacked = situ__prepacked_of(kept, n);
     situ__op_call c = { .node = n,
                         .arg = n->arg,
@@ -285,18 +289,18 @@ static bool run_nodes(const situ__program *p, situ_nn_module *root, situ__derivi
       /* its results are there, or only other such nodes use them; a guard may be an earlier iteration's */
       if (skipped && n->row->size && n->outs && n->out[0] >= 0) value[n->out[0]].integer = 0;
     } else if (!run_checked(&c, symbols)) {
-      if (clean)
-        situ__error_add("  in %s%s, %s of %s%s%s", *n->module ? n->module : "the outermost module",
-                        n->no_grad ? " (no_grad)" : "", n->row->target, p->path, *n->site ? ", from " : "", n->site);
+      if (clean) situ__node_blame(p, n);
       return false;
     }
     if (n->back && value[n->guard - 1].integer) { /* not skipped, and there is another iteration */
-      if (++iterations >= p->max_iterations)
-        return situ__fail(SITU_E_LIMIT, op,
-                          "%s: loops run more than %" PRId64 " iterations in one call%s%s: "
-                          "situ_load_options.max_iterations sets the limit",
-                          p->path, p->max_iterations, *n->site ? ", in " : "", n->site),
-               false;
+      if (++iterations >= p->max_iterations) {
+        situ__fail(SITU_E_LIMIT, op,
+                   "%s: loops run more than %" PRId64 " iterations in one call: "
+                   "situ_load_options.max_iterations sets the limit",
+                   p->path, p->max_iterations);
+        if (clean) situ__node_blame(p, n);
+        return false;
+      }
       i = n->back - 1;
       continue;
     }
@@ -304,7 +308,7 @@ static bool run_nodes(const situ__program *p, situ_nn_module *root, situ__derivi
     for (int k = 0; k < n->lasts; k++) situ_drop(&value[n->last[k]].tensor);
   }
   situ_nn_running_part(NULL);
-  tell_guard(NULL, value, outer);
+  tell_trace(p, NULL, value, outer);
   return true;
 }
 

@@ -1,6 +1,7 @@
 /* Reads nodes that hold graphs: torch.no_grad and its kind, torch.cond, while_loop, scan and map. The nodes of the
    graphs stand in the outer one (graph/flow.h).
    SPDX-License-Identifier: MIT */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -24,6 +25,7 @@ typedef struct block {
   bool no_grad;
   int depth;
   const situ__json_item *graph[2];
+  const char *name[2]; /* of each graph */
   int graphs;
   situ__arg first;   /* the argument that is a value or a bool: a condition, a flag */
   situ__arg list[4]; /* lists of values, in their order; the last one, of other arguments after a graph */
@@ -52,6 +54,7 @@ static bool read_arguments(block *b) {
   for (EACH_MEMBER(m, inputs)) {
     const situ__json_item *given = situ__json_get(m, "arg"), *graph = situ__json_get(given, "as_graph");
     if (graph && b->graphs < 2) {
+      b->name[b->graphs] = situ__pt2_string(situ__json_get(graph, "name"));
       b->graph[b->graphs++] = situ__json_get(graph, "graph");
       continue;
     }
@@ -101,7 +104,13 @@ static bool read_graph(const block *b, const situ__json_item *graph, const value
     if (fine && in->arg[k].kind != SITU__ARG_VALUE) fine = situ__pt2_bad(f, SITU_E_FORMAT, "gives a block a constant");
     fine = fine && (situ__names_put(&inner, name, (int32_t)in->arg[k++].integer) || situ__pt2_no_memory());
   }
+  const char *const within = f->within, *const place = f->place;
+  char inside[192];
+  (void)snprintf(inside, sizeof inside, "%s.%s", place, b->name[graph == b->graph[1]]);
+  f->within = inside;
   fine = fine && situ__pt2_read_nodes(f, graph, &inner, b->no_grad, b->depth + 1);
+  f->within = within;
+  f->place = place;
   for (EACH_MEMBER(m, situ__json_get(graph, "outputs")))
     fine = fine && situ__pt2_arg(f, &inner, m, &given) && append(out, &given, 1);
   situ__names_free(&inner);
@@ -145,7 +154,7 @@ static bool read_wrapped(block *b) {
   if (!b->graph[0] || b->first.kind != SITU__ARG_BOOL) return bad(b, "without its flag or graph");
   if (!is_grad && on)
     situ__lacks_note(&b->f->lacks, b->target, situ__pt2_string(situ__json_get(b->item, "name")), "with enabled=True",
-                     &(situ__program_node){ .module = "", .site = "" });
+                     &(situ__program_node){ .module = "", .site = "", .place = b->f->place });
   if (is_grad) b->no_grad = !on;
   if (!append(&b->in, b->list[3].list, b->list[3].count) || !read_graph(b, b->graph[0], &b->in, &b->out)) return false;
   if (b->out.count < b->results) return situ__pt2_bad(b->f, SITU_E_FORMAT, "has a block of too few results");

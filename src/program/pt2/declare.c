@@ -121,7 +121,9 @@ static bool add_cast(situ__pt2 *f, const situ__program_node *by, situ__arg *a, s
                              .no_grad = by->no_grad,
                              .guard = by->guard,
                              .module = by->module,
-                             .site = by->site };
+                             .site = by->site,
+                             .name = by->name,
+                             .place = by->place };
   const bool bound = situ__bind_args(&p->arena, n->row, given, 2, &n->arg, &problem);
   situ__text_free(&problem);
   a->integer = *out;

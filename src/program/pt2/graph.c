@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/fail.h"
 #include "base/size.h"
 #include "program/graph/bind.h"
 #include "pt2.h"
@@ -43,6 +44,7 @@ static bool read_element(situ__pt2 *f, const situ__names *names, const char *for
                          situ__arg *out) {
   const char *name = situ__pt2_string(situ__json_get(item, "name"));
   const char *symbol = situ__pt2_string(situ__json_get(item, "as_name"));
+  char dtype[32];
   if (strcmp(form, "as_none") == 0) return *out = (situ__arg){ 0 }, true;
   if (strcmp(form, "as_tensor") == 0 && *name) return read_value(f, names, name, out);
   if (strncmp(form, "as_sym_", 7) == 0 && *symbol) return read_value(f, names, symbol, out);
@@ -64,7 +66,8 @@ static bool read_element(situ__pt2 *f, const situ__names *names, const char *for
   if (strcmp(form, "as_scalar_type") == 0) {
     *out = (situ__arg){ .kind = SITU__ARG_DTYPE, .integer = situ__pt2_dtype(item) };
     return out->integer != SITU_DTYPE_DEFAULT ||
-           situ__pt2_bad(f, SITU_E_UNSUPPORTED, "uses a dtype that this library does not have");
+           situ__pt2_bad(f, SITU_E_UNSUPPORTED, "uses the dtype %s, which this library lacks",
+                         situ__pt2_dtype_name(item, dtype));
   }
   *out = (situ__arg){ .kind = SITU__ARG_OTHER };
   return true;
@@ -249,20 +252,46 @@ static bool read_call(situ__pt2 *f, const situ__json_item *item, situ__names *na
   return true;
 }
 
+/* Where the node stands. */
+static bool read_place(situ__pt2 *f, const situ__json_item *item, int number, situ__program_node *at) {
+  char place[192];
+  const situ__json_item *metadata = situ__json_get(item, "metadata");
+  const char *name = situ__pt2_string(situ__json_get(item, "name"));
+  (void)snprintf(place, sizeof place, "%s.nodes[%d]", f->within, number);
+  at->name = situ__arena_text(&f->program->arena, name, strlen(name));
+  at->place = f->place = situ__arena_text(&f->program->arena, place, strlen(place));
+  if (!at->name || !at->place) return situ__pt2_no_memory();
+  at->site = site_of(f, situ__pt2_string(situ__json_get(metadata, "stack_trace")));
+  return true;
+}
+
+static bool read_node(situ__pt2 *f, const situ__json_item *item, situ__names *names, int depth,
+                      situ__program_node *at) {
+  const situ__json_item *metadata = situ__json_get(item, "metadata");
+  bool taken;
+  if (!situ__pt2_read_block(f, item, names, at->no_grad, depth, &taken)) return false;
+  if (taken) return true;
+  if (!read_stack(f, situ__pt2_string(situ__json_get(metadata, "nn_module_stack")), &at->module)) return false;
+  situ__program_node *n = situ__program_add_node(f->program);
+  if (!n) return situ__pt2_no_memory();
+  *n = *at;
+  return read_call(f, item, names, n);
+}
+
+/* Says of the load's first error which node it is about. Always returns false. */
+static bool blame_node(situ__pt2 *f, const situ__json_item *item, situ__program_node *at) {
+  if (f->told || situ_error() == SITU_OK) return false;
+  f->told = true;
+  at->row = &(situ__op_row){ .target = situ__pt2_string(situ__json_get(item, "target")) };
+  situ__node_blame(f->program, at);
+  return false;
+}
+
 bool situ__pt2_read_nodes(situ__pt2 *f, const situ__json_item *graph, situ__names *names, bool no_grad, int depth) {
+  int number = 0;
   for (EACH_MEMBER(item, situ__json_get(graph, "nodes"))) {
-    bool taken;
-    if (!situ__pt2_read_block(f, item, names, no_grad, depth, &taken)) return false;
-    if (taken) continue;
-    situ__program_node *n = situ__program_add_node(f->program);
-    if (!n) return situ__pt2_no_memory();
-    n->no_grad = no_grad;
-    n->guard = f->guard;
-    const situ__json_item *metadata = situ__json_get(item, "metadata");
-    n->site = site_of(f, situ__pt2_string(situ__json_get(metadata, "stack_trace")));
-    if (!read_stack(f, situ__pt2_string(situ__json_get(metadata, "nn_module_stack")), &n->module) ||
-        !read_call(f, item, names, n))
-      return false;
+    situ__program_node at = { .module = "", .site = "", .no_grad = no_grad, .guard = f->guard };
+    if (!read_place(f, item, number++, &at) || !read_node(f, item, names, depth, &at)) return blame_node(f, item, &at);
   }
   return situ__pt2_read_declared(f, graph, names);
 }

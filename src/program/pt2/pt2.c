@@ -64,6 +64,35 @@ situ_dtype situ__pt2_dtype(const situ__json_item *number) {
   return known ? dtypes[number->integer] : SITU_DTYPE_DEFAULT;
 }
 
+const char *situ__pt2_dtype_name(const situ__json_item *number, char out[32]) {
+  static const char *const names[] = { [1] = "uint8",
+                                       [2] = "int8",
+                                       [3] = "int16",
+                                       [4] = "int32",
+                                       [5] = "int64",
+                                       [6] = "float16",
+                                       [7] = "float32",
+                                       [8] = "float64",
+                                       [9] = "complex32",
+                                       [10] = "complex64",
+                                       [11] = "complex128",
+                                       [12] = "bool",
+                                       [13] = "bfloat16",
+                                       [28] = "uint16",
+                                       [29] = "float8_e4m3fn",
+                                       [30] = "float8_e5m2",
+                                       [31] = "float8_e4m3fnuz",
+                                       [32] = "float8_e5m2fnuz",
+                                       [33] = "float8_e8m0fnu",
+                                       [34] = "uint32",
+                                       [35] = "uint64" };
+  const int64_t n = number && number->kind == SITU__JSON_INTEGER ? number->integer : 0;
+  const char *name = n > 0 && n < (int64_t)(sizeof names / sizeof *names) ? names[n] : NULL;
+  if (name) (void)snprintf(out, 32, "%s", name);
+  else (void)snprintf(out, 32, "number %lld", (long long)n);
+  return out;
+}
+
 /* ---- the archive ---- */
 
 /* Early versions of torch.export.save (2.6 was seen) wrote a zip file whose entries are not in a directory. */
@@ -77,7 +106,7 @@ static bool check_kind(situ__pt2 *f) {
     return situ__pt2_bad(f, SITU_E_UNSUPPORTED,
                          "is of torch.save, and holds no program: load its tensors by situ_load");
   if (!situ__zip_has_text(&f->source, situ__zip_find_inside(&f->zip, "archive_format"), "pt2"))
-    return situ__pt2_bad(f, SITU_E_FORMAT, "is a zip file, but not of torch.export.save");
+    return situ__pt2_bad(f, SITU_E_FORMAT, "is a zip file, but not of torch.export.save, which writes one");
   return situ__zip_has_text(&f->source, situ__zip_find_inside(&f->zip, "byteorder"), "little") ||
          situ__pt2_bad(f, SITU_E_UNSUPPORTED, "does not say that its values are little-endian");
 }
@@ -119,10 +148,11 @@ static bool mark_counters(situ__program *p) {
 }
 
 static bool read_program(situ__pt2 *f, const situ__json_item *model) {
+  static const char fix[] = "program.run_decompositions() before torch.export.save writes many calls by others";
   const situ__json_item *graph = situ__json_get(situ__json_get(model, "graph_module"), "graph");
   if (!graph) return situ__pt2_bad(f, SITU_E_FORMAT, "has no graph");
   if (!check_schema(f, model) || !situ__pt2_read_signature(f, model) ||
-      !situ__pt2_read_nodes(f, graph, &f->values, false, 0) || !situ__lacks_check(&f->lacks, f->path) ||
+      !situ__pt2_read_nodes(f, graph, &f->values, false, 0) || !situ__lacks_check(&f->lacks, f->path, fix) ||
       !situ__pt2_apply_default_dtype(f) || !situ__pt2_read_results(f, model))
     return false;
   f->program->checks = getenv("SITU_CHECK_PROGRAMS") != NULL;
@@ -157,7 +187,10 @@ static void close_archive(situ__pt2 *f) {
 }
 
 situ_nn_module *situ__pt2_load(const char *path, const situ_load_options *options) {
-  situ__pt2 f = { .path = path, .source = { .op = situ__pt2_op, .path = path, .fd = -1 } };
+  situ__pt2 f = { .path = path,
+                  .source = { .op = situ__pt2_op, .path = path, .fd = -1 },
+                  .within = "graph",
+                  .told = situ_error() != SITU_OK };
   if (options) f.options = *options;
   situ__json_item *model = NULL;
   char *text = NULL;

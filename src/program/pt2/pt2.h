@@ -27,7 +27,9 @@ typedef struct situ__pt2 {
   int32_t class_count;
   int64_t class_capacity;
   situ__lacks lacks;
-  int32_t guard; /* of the nodes of the block that is being read; 0: none */
+  int32_t guard;              /* of the nodes of the block that is being read; 0: none */
+  const char *within, *place; /* in the file: of the graph and of the node that are being read, "graph.nodes[5]" */
+  bool told;                  /* the thread's error says where it happened */
 } situ__pt2;
 
 extern const char situ__pt2_op[]; /* "export_load" */
@@ -39,6 +41,8 @@ bool situ__pt2_no_memory(void) SITU_COLD;
 bool situ__pt2_json(const situ__pt2 *f, const char *name, situ__json_item **tree, char **text);
 /* The dtype of torch's number; SITU_DTYPE_DEFAULT: situ lacks it. */
 situ_dtype situ__pt2_dtype(const situ__json_item *number);
+/* "complex64"; "number 99" of one that torch 2.15 lacks, too. Returns out. */
+const char *situ__pt2_dtype_name(const situ__json_item *number, char out[32]);
 /* An int of the form {"as_int": n}. */
 bool situ__pt2_int(const situ__json_item *item, int64_t *out);
 const char *situ__pt2_string(const situ__json_item *item); /* "" if it is not a string */

@@ -79,8 +79,14 @@ static bool read_input(situ__pt2 *f, const char *name, int32_t value) {
                                .value = value,
                                .dtype = situ__pt2_dtype(situ__json_get(meta, "dtype")) };
   if (!in->name) return situ__pt2_no_memory();
-  if (!in->dtype || !sizes || sizes->count > SITU_MAX_DIMS)
-    return situ__pt2_bad(f, SITU_E_UNSUPPORTED, "has an input '%s' of a dtype or rank that this library lacks", name);
+  char dtype[32];
+  if (!in->dtype)
+    return situ__pt2_bad(f, SITU_E_UNSUPPORTED, "has an input '%s' of dtype %s, which this library lacks", name,
+                         situ__pt2_dtype_name(situ__json_get(meta, "dtype"), dtype));
+  if (!sizes) return situ__pt2_bad(f, SITU_E_FORMAT, "does not say the sizes of its input '%s'", name);
+  if (sizes->count > SITU_MAX_DIMS)
+    return situ__pt2_bad(f, SITU_E_LIMIT, "has an input '%s' of %d dimensions, more than %d", name, (int)sizes->count,
+                         SITU_MAX_DIMS);
   for (EACH_MEMBER(m, sizes)) read_size(f, m, &in->size[in->dims++]);
   return true;
 }

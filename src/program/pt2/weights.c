@@ -80,10 +80,10 @@ static bool read_dims(const situ__json_item *list, situ_shape *out) {
 
 static bool read_meta(const situ__json_item *item, meta *m) {
   *m = (meta){ .dtype = situ__pt2_dtype(situ__json_get(item, "dtype")) };
-  if (!m->dtype || !read_dims(situ__json_get(item, "sizes"), &m->size) ||
-      !read_dims(situ__json_get(item, "strides"), &m->stride) || m->size.ndim != m->stride.ndim ||
-      !situ__pt2_int(situ__json_get(item, "storage_offset"), &m->offset) || m->offset < 0 ||
-      !situ__shape_bytes(&m->size, (int)(8 * situ_dtype_size(m->dtype)), &m->bytes))
+  if (!m->dtype) return true; /* the caller names it */
+  if (!read_dims(situ__json_get(item, "sizes"), &m->size) || !read_dims(situ__json_get(item, "strides"), &m->stride) ||
+      m->size.ndim != m->stride.ndim || !situ__pt2_int(situ__json_get(item, "storage_offset"), &m->offset) ||
+      m->offset < 0 || !situ__shape_bytes(&m->size, (int)(8 * situ_dtype_size(m->dtype)), &m->bytes))
     return false;
   m->dense = m->offset == 0 && situ__is_row_major(&m->size, &m->stride);
   return true;
@@ -107,18 +107,28 @@ static situ_tensor *load_file(const situ__pt2 *f, const situ__zip_entry *e, cons
 static situ_tensor *load_tensor(situ__pt2 *f, section *s, const situ__json_item *item) {
   const char *file = situ__pt2_string(situ__json_get(item, "path_name"));
   const situ__json_item *pickled = situ__json_get(item, "use_pickle");
-  char shown[SITU__SHOWN_MAX];
+  char shown[SITU__SHOWN_MAX], shown_file[SITU__SHOWN_MAX], dtype[32];
   meta m;
   if (pickled && pickled->kind == SITU__JSON_TRUE)
     return situ__pt2_bad(f, SITU_E_UNSUPPORTED, "has a pickled tensor '%s', which is not read",
                          situ__shown(item->key, shown)),
            NULL;
   const situ__zip_entry *e = find_file(f, s, file);
-  if (!e || !read_meta(situ__json_get(item, "tensor_meta"), &m) || (m.dense && m.bytes > e->bytes))
-    return situ__pt2_bad(f, SITU_E_FORMAT,
-                         "has a tensor '%s' whose file is missing or too short, or of a dtype that "
-                         "this library lacks",
-                         situ__shown(item->key, shown)),
+  const situ__json_item *about = situ__json_get(item, "tensor_meta");
+  situ__shown(item->key, shown);
+  if (!e)
+    return situ__pt2_bad(f, SITU_E_FORMAT, "has a tensor '%s', but no %s/%s with its values", shown, s->directory,
+                         situ__shown(file, shown_file)),
+           NULL;
+  if (!read_meta(about, &m))
+    return situ__pt2_bad(f, SITU_E_FORMAT, "has a tensor '%s' with bad sizes, strides or offset", shown), NULL;
+  if (!m.dtype)
+    return situ__pt2_bad(f, SITU_E_UNSUPPORTED, "has a tensor '%s' of dtype %s, which this library lacks", shown,
+                         situ__pt2_dtype_name(situ__json_get(about, "dtype"), dtype)),
+           NULL;
+  if (m.dense && m.bytes > e->bytes)
+    return situ__pt2_bad(f, SITU_E_FORMAT, "has a tensor '%s' of %lld bytes, and a file of %lld for it", shown,
+                         (long long)m.bytes, (long long)e->bytes),
            NULL;
   const int32_t place = situ__names_get(&s->files, file);
   situ_tensor *whole = place >= 0 ? s->loaded[place] : NULL;
@@ -130,7 +140,10 @@ static situ_tensor *load_tensor(situ__pt2 *f, section *s, const situ__json_item 
     s->loaded[s->count++] = whole;
   }
   if (situ_dtype_of(whole) != m.dtype)
-    return situ__pt2_bad(f, SITU_E_UNSUPPORTED, "has two tensors of different dtypes in '%s'", file), NULL;
+    return situ__pt2_bad(f, SITU_E_UNSUPPORTED, "has tensor '%s' as %s in '%s', where another is %s", shown,
+                         situ_dtype_name(m.dtype), situ__shown(file, shown_file),
+                         situ_dtype_name(situ_dtype_of(whole))),
+           NULL;
   const situ_shape shape = situ_shape_of(whole);
   if (m.dense && situ_shape_equal(&shape, &m.size)) return whole;
   return situ_as_strided(whole, m.size, m.stride, m.offset);

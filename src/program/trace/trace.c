@@ -59,7 +59,9 @@ static bool know(situ__trace *t, situ_tensor *tensor, int32_t value) {
 }
 
 bool situ__trace_lacks(situ__trace *t, const char *target, const char *why) {
-  const situ__program_node node = { .module = "", .site = "" };
+  char place[SITU__PLACE_MAX] = "";
+  if (t->flow.node) situ__node_place(t->flow.node, place);
+  const situ__program_node node = { .module = t->flow.node ? t->flow.node->module : "", .site = place };
   const char *kept = situ__arena_text(&t->program->arena, target, strlen(target));
   if (kept) situ__lacks_note(&t->lacks, kept, t->call ? t->call->op->name : "", why, &node);
   else t->failed = true;
@@ -208,6 +210,10 @@ static void on_error(situ_dry *dry) {
   if (t->problem.data || !situ_error_read(&report)) return;
   t->status = report.status;
   situ__text_add(&t->problem, "%s", report.message);
+  if (!t->flow.node) return;
+  char text[SITU__NODE_TEXT_MAX];
+  situ__node_text(t->flow.program, t->flow.node, text);
+  if (!strstr(report.message, text)) situ__text_add(&t->problem, "\n  %s", text);
 }
 
 /* Whether the tensor's memory is the branch's own. */

@@ -20,7 +20,8 @@ situ__program_node *situ__onnx_add_part(situ__onnx *f, const situ__onnx_node *no
   n->arg = *arg;
   n->guard = f->guard;
   n->module = node->module;
-  n->site = situ__onnx_site(f, node);
+  n->name = node->name;
+  n->place = node->place;
   n->outs = 1;
   return n;
 }
@@ -30,7 +31,7 @@ static bool read_branch(situ__onnx *f, const situ__onnx_node *node, const situ__
                         int side, int depth, int32_t guard, int32_t *results) {
   static const char *const names[] = { "then_branch", "else_branch" };
   const int32_t outer = f->guard;
-  situ__onnx_inner inner = { .result = results, .results = node->outputs };
+  situ__onnx_inner inner = { .place = node->place, .name = names[side], .result = results, .results = node->outputs };
   const situ__onnx_attribute *branch = situ__onnx_find_attribute(list, count, names[side]);
   if (!branch || !branch->graph.at)
     return situ__onnx_bad(f, SITU_E_FORMAT, "has an If '%s' without branches", node->name);

@@ -106,9 +106,11 @@ static bool refuse(situ__onnx *f, const situ__onnx_declared *d, const situ_tenso
   const situ__program_node *maker = NULL;
   const situ_shape shape = situ_shape_of(t);
   situ__text said = { 0 }, found = { 0 };
+  char place[SITU__PLACE_MAX] = "";
   for (int32_t i = 0; i < p->nodes; i++)
     for (int32_t k = 0; k < p->node[i].outs; k++)
       if (p->node[i].out[k] == d->value) maker = &p->node[i];
+  if (maker) situ__node_place(maker, place);
   situ__text_add(&said, "%s", d->dtype ? situ_dtype_name(d->dtype) : "a tensor");
   for (int k = 0; k < d->dims; k++) {
     situ__text_add(&said, k ? ", " : " [");
@@ -118,8 +120,8 @@ static bool refuse(situ__onnx *f, const situ__onnx_declared *d, const situ_tenso
   situ__text_dims(&found, shape.dim, shape.ndim);
   situ__onnx_bad(f, SITU_E_FORMAT, "declares '%s' as %s, but %s%s%s%s computes %s %s", f->about[d->value].name,
                  said.failed ? "another" : said.data, maker ? maker->row->target : "what is constant",
-                 maker && *maker->site ? " (" : "", maker ? maker->site : "", maker && *maker->site ? ")" : "",
-                 situ_dtype_name(situ_dtype_of(t)), found.failed ? "" : found.data);
+                 *place ? " (" : "", place, *place ? ")" : "", situ_dtype_name(situ_dtype_of(t)),
+                 found.failed ? "" : found.data);
   situ__text_free(&said);
   situ__text_free(&found);
   return false;

@@ -1,8 +1,10 @@
 /* Reads an ONNX graph: its initialisers, inputs, nodes and outputs.
    SPDX-License-Identifier: MIT */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/fail.h"
 #include "base/size.h"
 #include "onnx.h"
 
@@ -142,6 +144,7 @@ static bool read_input(situ__onnx *f, situ__protobuf message) {
   situ__protobuf type;
   int32_t v;
   bool tensor;
+  char dtype[32];
   uint64_t element;
   if (!read_info(f, message, &name, &type)) return false;
   if (find_value(f, name) >= 0) return true; /* an initialiser's default, which cannot be replaced */
@@ -152,7 +155,7 @@ static bool read_input(situ__onnx *f, situ__protobuf message) {
   if (!tensor) return situ__onnx_bad(f, SITU_E_UNSUPPORTED, "has an input '%s' that is not a tensor", name);
   if (!in->dtype)
     return situ__onnx_bad(f, SITU_E_UNSUPPORTED, "has an input '%s' of dtype %s, which this library lacks", name,
-                          situ__onnx_dtype_name(element));
+                          situ__onnx_dtype_name(element, dtype));
   if (!situ__onnx_add_value(f, name, &v)) return false;
   f->about[v].ready = true;
   f->about[v].input = p->inputs++;
@@ -244,9 +247,29 @@ static const char *module_in_name(situ__onnx *f, const char *name) {
   return path;
 }
 
+/* "graph.node[12]"; NULL after recording an error. */
+static const char *place_of(situ__onnx *f, int32_t number) {
+  char place[192];
+  const int length = snprintf(place, sizeof place, "%s.node[%d]", f->within, (int)number);
+  const char *kept = situ__arena_text(&f->program->arena, place, situ__min_i64(length, sizeof place - 1));
+  return kept ? kept : (situ__onnx_no_memory(), NULL);
+}
+
+/* Says of the load's first error which node it is about. Always returns false. */
+static bool blame_node(situ__onnx *f, const situ__onnx_node *node) {
+  if (f->told || situ_error() == SITU_OK) return false;
+  f->told = true;
+  situ__node_blame(f->program, &(situ__program_node){ .row = &(situ__op_row){ .target = node->op },
+                                                      .module = node->module ? node->module : "",
+                                                      .site = "",
+                                                      .name = node->name,
+                                                      .place = node->place });
+  return false;
+}
+
 static bool read_node(situ__onnx *f, situ__protobuf message, situ__onnx_node *out) {
   enum { IN = 1, OUT = 2, NAME = 3, OP = 4, DOMAIN_NAME = 7, METADATA = 9 };
-  *out = (situ__onnx_node){ .name = "", .op = "", .domain = "", .module = "", .message = message };
+  *out = (situ__onnx_node){ .name = "", .op = "", .domain = "", .module = "", .message = message, .place = out->place };
   situ__protobuf m = message;
   for (situ__protobuf_field field; situ__protobuf_next(&m, &field);) {
     if (field.wire != SITU__PROTOBUF_BYTES) continue;
@@ -383,9 +406,12 @@ static bool read_members(situ__onnx *f, situ__protobuf message, graph *g) {
         !(g->inner ? bind_input(f, field.bytes, g->inner, &bound) : read_input(f, field.bytes)))
       return false;
   m = message;
-  for (situ__protobuf_field field; situ__protobuf_next(&m, &field);)
-    if (field.number == NODE && field.wire == SITU__PROTOBUF_BYTES && !read_node(f, field.bytes, &g->node[g->nodes++]))
-      return false;
+  for (situ__protobuf_field field; situ__protobuf_next(&m, &field);) {
+    if (field.number != NODE || field.wire != SITU__PROTOBUF_BYTES) continue;
+    situ__onnx_node *node = &g->node[g->nodes];
+    if (!(node->place = place_of(f, g->nodes++))) return false;
+    if (!read_node(f, field.bytes, node)) return blame_node(f, node);
+  }
   return true;
 }
 
@@ -447,7 +473,7 @@ static bool read_graph(situ__onnx *f, situ__protobuf message, int depth, situ__o
   mark_weights(f, &g);
   if (!place_parameters(f)) return false;
   for (int32_t n = 0; n < g.nodes; n++)
-    if (!situ__onnx_add_node(f, &g.node[n], depth)) return false;
+    if (!situ__onnx_add_node(f, &g.node[n], depth)) return blame_node(f, &g.node[n]);
   situ__protobuf m = message;
   for (situ__protobuf_field field; situ__protobuf_next(&m, &field);)
     if ((field.number == VALUE_INFO || field.number == OUTPUT) && field.wire == SITU__PROTOBUF_BYTES &&
@@ -460,8 +486,15 @@ static bool read_graph(situ__onnx *f, situ__protobuf message, int depth, situ__o
 bool situ__onnx_read_graph(situ__onnx *f, situ__protobuf message, int depth, situ__onnx_inner *inner) {
   if (depth > DEPTH) return situ__onnx_bad(f, SITU_E_LIMIT, "has graphs inside graphs, more than %d deep", DEPTH);
   const situ__onnx_scope outer = f->scope;
-  if (depth > 0) f->scope = (situ__onnx_scope){ .outer = &outer };
+  const char *within = f->within;
+  char inside[192];
+  if (depth > 0) {
+    f->scope = (situ__onnx_scope){ .outer = &outer };
+    (void)snprintf(inside, sizeof inside, "%s.%s", inner->place, inner->name);
+    f->within = inside;
+  }
   const bool fine = read_graph(f, message, depth, inner);
+  f->within = within;
   if (depth > 0) {
     situ__names_free(&f->scope.names);
     f->scope = outer;

@@ -151,6 +151,8 @@ static bool read_body(loop *l, int depth, situ__arg *start) {
   situ__arg *rank = situ__arena_take(arena, 2, sizeof *rank);
   if (!l->body.input || !l->body.rank || !rank) return situ__onnx_no_memory();
   l->body.results = INT32_MAX;
+  l->body.place = l->node->place;
+  l->body.name = "body";
   for (int32_t i = skipped; i < l->carried + 2; i++) l->body.input[l->body.inputs++] = l->own[i];
   f->guard = l->guard + 1;
   for (int32_t i = 0; i < l->elements; i++)

@@ -173,10 +173,11 @@ static char type_of(const situ__op_row *row, const char *wanted) {
 /* Where the row has a dtype, an attribute is ONNX's number of one. */
 static bool read_dtype(situ__named_arg *given, situ__text *why) {
   const uint64_t number = (uint64_t)given->arg.integer;
+  char dtype[32];
   if (number == 0) given->arg = (situ__arg){ 0 };
   else given->arg = (situ__arg){ .kind = SITU__ARG_DTYPE, .integer = situ__onnx_dtype(number) };
   if (number == 0 || given->arg.integer) return true;
-  situ__text_add(why, "uses the dtype %s, which situ lacks", situ__onnx_dtype_name(number));
+  situ__text_add(why, "uses the dtype %s, which situ lacks", situ__onnx_dtype_name(number, dtype));
   return false;
 }
 
@@ -380,18 +381,11 @@ static bool fold_shape(situ__onnx *f, call *c, bool *folded) {
 }
 
 static void note_lack(situ__onnx *f, const situ__onnx_node *node, const char *target, const char *why) {
-  situ__lacks_note(&f->lacks, target, node->name, why, &(situ__program_node){ .module = node->module, .site = "" });
+  const situ__program_node at = { .module = node->module, .site = "", .place = node->place };
+  situ__lacks_note(&f->lacks, target, node->name, why, &at);
 }
 
 /* ---- the whole ---- */
-
-const char *situ__onnx_site(situ__onnx *f, const situ__onnx_node *node) {
-  char site[160];
-  if (!*node->name) return "";
-  (void)snprintf(site, sizeof site, "node %s", node->name);
-  const char *kept = situ__arena_text(&f->program->arena, site, strlen(site));
-  return kept ? kept : "";
-}
 
 static bool add_call(situ__onnx *f, call *c) {
   census n = { 0 };
@@ -439,7 +433,9 @@ bool situ__onnx_add_node(situ__onnx *f, const situ__onnx_node *node, int depth) 
                        .out = node->output,
                        .outs = node->outputs,
                        .module = node->module,
-                       .site = situ__onnx_site(f, node) } };
+                       .site = "",
+                       .name = node->name,
+                       .place = node->place } };
   situ__text why = { 0 };
   const uint64_t errors = situ__error_count();
   bool fine = true;

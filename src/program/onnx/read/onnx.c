@@ -96,10 +96,11 @@ static bool open_model(situ__onnx *f) {
 }
 
 static situ_nn_module *read_module(situ__onnx *f) {
+  static const char fix[] = "export it with operators that docs/onnx.md lists";
   model m = { 0 };
-  if (!read_model(f, &m) || !situ__onnx_read_graph(f, m.graph, 0, NULL) || !situ__lacks_check(&f->lacks, f->path) ||
-      !situ__onnx_check_declared(f) || !situ__onnx_match_patterns(f) || !situ__onnx_name_parts(f) ||
-      !situ__onnx_keep(f))
+  if (!read_model(f, &m) || !situ__onnx_read_graph(f, m.graph, 0, NULL) ||
+      !situ__lacks_check(&f->lacks, f->path, fix) || !situ__onnx_check_declared(f) || !situ__onnx_match_patterns(f) ||
+      !situ__onnx_name_parts(f) || !situ__onnx_keep(f))
     return NULL;
   if (!situ__program_find_last_uses(f->program)) return situ__onnx_no_memory(), NULL;
   f->program->owners = 2; /* the module, and this reader until it has filled the module */
@@ -130,7 +131,7 @@ static void close_model(situ__onnx *f) {
 }
 
 situ_nn_module *situ__onnx_load(const char *path, const situ_load_options *options) {
-  situ__onnx f = { .path = path, .fd = -1 };
+  situ__onnx f = { .path = path, .fd = -1, .within = "graph", .told = situ_error() != SITU_OK };
   if (options) f.options = *options;
   f.program = situ__program_new(path, f.options.max_iterations);
   situ_scope scope;

@@ -61,6 +61,8 @@ typedef struct situ__onnx {
   situ__program *program;
   int64_t opset;
   situ__onnx_scope scope;  /* of the graph that is being read */
+  const char *within;      /* where that graph is in the file: "graph" */
+  bool told;               /* the thread's error says where it happened */
   situ__onnx_value *about; /* of each value of the program */
   situ__value *known;      /* the tensors of constants, on the host, once they were needed */
   int32_t values;          /* elements of both */
@@ -86,7 +88,8 @@ bool situ__onnx_no_memory(void) SITU_COLD;
 const char *situ__onnx_text(situ__onnx *f, const situ__protobuf *bytes);
 /* The dtype of ONNX's number; SITU_DTYPE_DEFAULT: situ lacks it. */
 situ_dtype situ__onnx_dtype(uint64_t number);
-const char *situ__onnx_dtype_name(uint64_t number);
+/* "FLOAT8E4M3FN"; "number 99" of one that ONNX 1.23 lacks, too. Returns out. */
+const char *situ__onnx_dtype_name(uint64_t number, char out[32]);
 
 /* ---- tensors (tensor.c) ---- */
 
@@ -108,6 +111,7 @@ situ_tensor *situ__onnx_load_tensor(situ__onnx *f, const situ__onnx_tensor *t, s
 
 typedef struct situ__onnx_node {
   const char *name, *op, *domain, *module;
+  const char *place;    /* in the file: "graph.node[12]" */
   const int32_t *input; /* values; -1: absent */
   const int32_t *output;
   int32_t inputs, outputs;
@@ -128,8 +132,9 @@ const situ__onnx_attribute *situ__onnx_find_attribute(const situ__onnx_attribute
 
 /* What goes into a graph that stands in an attribute, and comes out of it. */
 typedef struct situ__onnx_inner {
-  int32_t *input; /* values of its inputs */
-  int *rank;      /* gets their declared numbers of dimensions, -1: none */
+  const char *place, *name; /* of its node, in the file, and of the attribute */
+  int32_t *input;           /* values of its inputs */
+  int *rank;                /* gets their declared numbers of dimensions, -1: none */
   int32_t inputs;
   int32_t
       *result; /* gets the values of its outputs: `given` of them, at most `results`; NULL: the graph takes memory */
@@ -156,8 +161,6 @@ situ__onnx_place situ__onnx_place_of(const situ__onnx *f, int32_t v);
 static inline situ__arg situ__onnx_value_arg(int32_t v) {
   return v < 0 ? (situ__arg){ 0 } : (situ__arg){ .kind = SITU__ARG_VALUE, .of = SITU__VALUE_TENSOR, .integer = v };
 }
-/* "node NAME", for errors; "": it has no name. */
-const char *situ__onnx_site(situ__onnx *f, const situ__onnx_node *node);
 /* A node of the program that stands for a part of `node` under the current guard, with one result and space for its
    arguments. NULL after recording an error. */
 situ__program_node *situ__onnx_add_part(situ__onnx *f, const situ__onnx_node *node, const situ__op_row *row, int args,

@@ -108,7 +108,7 @@ static situ_tensor *run_shrink(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0);
   const double bias = situ__arg_number(c, 1), lambd = situ__arg_number(c, 2);
   const situ_dtype dtype = situ_dtype_of(x);
-  if (dtype == SITU_I64) return situ__call_refuse(c, "is of i64");
+  if (dtype == SITU_I64) return situ__call_refuse(c, "takes no i64: cast it to a floating dtype");
   if (!situ_dtype_is_floating(dtype)) x = situ_to_dtype(x, SITU_F64); /* f32 does not hold each whole number */
   situ_tensor *zero = situ_zeros_like(x, NULL);
   situ_tensor *above = situ_where(situ_gt_scalar(x, lambd), situ_sub_scalar(x, bias), zero);

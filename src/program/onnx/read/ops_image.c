@@ -145,7 +145,9 @@ static situ_tensor *resize_dim(situ_tensor *x, int d, const resize *r) {
   weights of = { .taps = 1 };
   if (r->out < 1) return situ_narrow(x, d, 0, 0);
   if (weighted && dtype == SITU_I64)
-    return situ__fail(SITU_E_UNSUPPORTED, "Resize", "computes no weighted sums of i64"), NULL;
+    return situ__fail(SITU_E_UNSUPPORTED, "Resize",
+                      "computes no weighted sums of i64: cast it to f32, or resize by mode nearest"),
+           NULL;
   const int64_t filled = situ_device_of(x).kind == SITU_META ? 0 : r->out;
   for (int64_t i = 0; i < filled && r->out <= MOST_WEIGHTS; i++) {
     int64_t first, last;

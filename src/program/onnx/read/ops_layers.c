@@ -344,7 +344,8 @@ static situ_tensor *run_max_unpool(situ__op_call *c) {
   for (int d = 0; d < w.dims; d++)
     size.dim[d + 2] = (size.dim[d + 2] - 1) * w.stride.dim[d] - w.before[d] - w.after[d] + w.kernel.dim[d];
   for (int d = 0; d < size.ndim; d++)
-    if (size.dim[d] < 0 || !situ__mul_i64(numel, size.dim[d], &numel)) return situ__call_refuse(c, "has a bad output");
+    if (size.dim[d] < 0 || !situ__mul_i64(numel, size.dim[d], &numel))
+      return situ__call_refuse(c, "gives a size below 0, or more than 2^63 elements");
   const situ_options o = { .dtype = situ_dtype_of(x), .device = situ_device_of(x) };
   situ_tensor *flat = situ_zeros(SITU_SHAPE(numel), &o);
   situ_tensor *y = situ_reshape(situ_scatter(flat, 0, situ_flatten(index, 0, -1), situ_flatten(x, 0, -1)), size);

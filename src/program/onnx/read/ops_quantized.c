@@ -30,7 +30,8 @@ static situ_tensor *run_quantize(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0), *scale = along(situ__arg_tensor(c, 1), x, situ__arg_int(c, 3));
   situ_tensor *zero = along(situ__arg_tensor(c, 2), x, situ__arg_int(c, 3));
   const situ_dtype dtype = zero ? situ_dtype_of(zero) : situ__arg_given(c, 5) ? situ__arg_dtype(c, 5) : SITU_U8;
-  if (dtype != SITU_U8 && dtype != SITU_I8 && dtype != SITU_I16) return situ__call_refuse(c, "gives another dtype");
+  if (dtype != SITU_U8 && dtype != SITU_I8 && dtype != SITU_I16)
+    return situ__call_refuse(c, "gives a dtype other than u8, i8 and i16");
   return situ__quantized_saturate(situ_div(situ_to_dtype(x, SITU_F32), situ_to_dtype(scale, SITU_F32)), zero, dtype);
 }
 /* To u8, by the range of the values and 0. */
@@ -68,7 +69,7 @@ static situ_tensor *scale_of(situ_tensor *a, situ_tensor *b, situ_tensor *y) {
 
 static bool is_byte(situ__op_call *c, const situ_tensor *zero) {
   if (!zero || situ_dtype_of(zero) == SITU_U8 || situ_dtype_of(zero) == SITU_I8) return true;
-  return situ__call_refuse(c, "gives another dtype");
+  return situ__call_refuse(c, "has a zero point that is not of u8 or i8");
 }
 
 static situ_tensor *run_matmul_integer(situ__op_call *c) {

@@ -31,7 +31,9 @@ static situ_tensor *mean(situ_tensor *x, const situ_reduce_options *o) {
   situ_tensor *sum = situ_sum(x, o);
   const int64_t results = situ_numel(sum), count = results > 0 ? situ_numel(x) / results : 1;
   const situ_options integer = { .dtype = SITU_I64, .device = situ_device_of(x) };
-  if (count == 0) return situ__fail(SITU_E_SHAPE, "ReduceMean", "takes the mean of no whole number"), NULL;
+  if (count == 0)
+    return situ__fail(SITU_E_SHAPE, "ReduceMean", "takes the mean of no elements, which whole numbers do not have"),
+           NULL;
   return situ_div_mode(sum, situ_from_host(&count, sizeof count, SITU_SCALAR, &integer), SITU_ROUND_TRUNC);
 }
 static situ_tensor *run_mean(situ__op_call *c) { return reduce_as(c, situ__arg_tensor(c, 0), mean, SITU_I64); }

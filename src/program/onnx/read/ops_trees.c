@@ -251,7 +251,8 @@ static situ_tensor *run_trees(situ__op_call *c) {
   resume_run(paused);
   if (!read) return NULL;
   situ_tensor *at = find_leaves(c, &f, x);
-  if (!at || targets < 1 || aggregate > 1) return at ? situ__call_refuse(c, "takes extremes, or has no target") : NULL;
+  if (!at || targets < 1 || aggregate > 1)
+    return at ? situ__call_refuse(c, "has an aggregate_function other than SUM and AVERAGE, or no target") : NULL;
   at = situ_sub_scalar(at, (double)nodes);
   const situ_options real = { .dtype = situ_dtype_of(weight), .device = situ_device_of(x) };
   situ_tensor *score = situ_scatter_add(situ_zeros(SITU_SHAPE(situ_size(x, 0), targets), &real), 1,

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -33,12 +34,27 @@ static const struct {
                [13] = { "UINT64", SITU_DTYPE_DEFAULT },
                [14] = { "COMPLEX64", SITU_DTYPE_DEFAULT },
                [15] = { "COMPLEX128", SITU_DTYPE_DEFAULT },
-               [16] = { "BFLOAT16", SITU_BF16 } };
+               [16] = { "BFLOAT16", SITU_BF16 },
+               [17] = { "FLOAT8E4M3FN", SITU_DTYPE_DEFAULT },
+               [18] = { "FLOAT8E4M3FNUZ", SITU_DTYPE_DEFAULT },
+               [19] = { "FLOAT8E5M2", SITU_DTYPE_DEFAULT },
+               [20] = { "FLOAT8E5M2FNUZ", SITU_DTYPE_DEFAULT },
+               [21] = { "UINT4", SITU_DTYPE_DEFAULT },
+               [22] = { "INT4", SITU_DTYPE_DEFAULT },
+               [23] = { "FLOAT4E2M1", SITU_DTYPE_DEFAULT },
+               [24] = { "FLOAT8E8M0", SITU_DTYPE_DEFAULT },
+               [25] = { "UINT2", SITU_DTYPE_DEFAULT },
+               [26] = { "INT2", SITU_DTYPE_DEFAULT },
+               [27] = { "FLOAT6E2M3", SITU_DTYPE_DEFAULT },
+               [28] = { "FLOAT6E3M2", SITU_DTYPE_DEFAULT } };
 enum { DTYPES = sizeof dtypes / sizeof *dtypes };
 
 situ_dtype situ__onnx_dtype(uint64_t number) { return number < DTYPES ? dtypes[number].dtype : SITU_DTYPE_DEFAULT; }
-const char *situ__onnx_dtype_name(uint64_t number) {
-  return number < DTYPES && dtypes[number].name ? dtypes[number].name : "of 8 bits or fewer";
+const char *situ__onnx_dtype_name(uint64_t number, char out[32]) {
+  const char *name = number < DTYPES ? dtypes[number].name : NULL;
+  if (name) (void)snprintf(out, 32, "%s", name);
+  else (void)snprintf(out, 32, "number %llu", (unsigned long long)number);
+  return out;
 }
 
 /* ---- the message ---- */
@@ -70,13 +86,14 @@ static bool read_external(situ__onnx *f, situ__protobuf entry, situ__onnx_tensor
   return true;
 }
 
-static bool read_dims(situ__onnx *f, situ__protobuf *m, situ__protobuf_field *field, situ_shape *shape) {
+static bool read_dims(situ__onnx *f, situ__protobuf *m, situ__protobuf_field *field, situ__onnx_tensor *t) {
+  situ_shape *shape = &t->shape;
   uint64_t dim;
   while (situ__protobuf_element(m, field, SITU__PROTOBUF_VARINT, &dim)) {
     if (shape->ndim == SITU_MAX_DIMS)
-      return situ__onnx_bad(f, SITU_E_LIMIT, "has a tensor of more than %d dimensions", SITU_MAX_DIMS);
+      return situ__onnx_bad(f, SITU_E_LIMIT, "has a tensor '%s' of more than %d dimensions", t->name, SITU_MAX_DIMS);
     shape->dim[shape->ndim++] = (int64_t)dim;
-    if ((int64_t)dim < 0) return situ__onnx_bad(f, SITU_E_FORMAT, "has a tensor with a negative size");
+    if ((int64_t)dim < 0) return situ__onnx_bad(f, SITU_E_FORMAT, "has a tensor '%s' with a negative size", t->name);
   }
   return true;
 }
@@ -86,12 +103,17 @@ bool situ__onnx_read_tensor(situ__onnx *f, situ__protobuf message, situ__onnx_te
   *t = (situ__onnx_tensor){ .name = "", .message = message, .length = -1 };
   situ__protobuf m = message;
   bool fine = true;
+  for (situ__protobuf_field field; fine && situ__protobuf_next(&m, &field);) /* first, for the others' errors */
+    if (field.number == NAME && field.wire == SITU__PROTOBUF_BYTES)
+      fine = (t->name = situ__onnx_text(f, &field.bytes)) != NULL;
+  if (!fine) return false;
+  m = message;
   for (situ__protobuf_field field; fine && situ__protobuf_next(&m, &field);) {
     const bool bytes = field.wire == SITU__PROTOBUF_BYTES, number = field.wire == SITU__PROTOBUF_VARINT;
-    if (field.number == DIMS) fine = read_dims(f, &m, &field, &t->shape);
+    if (field.number == DIMS) fine = read_dims(f, &m, &field, t);
     else if (field.number == DATA_TYPE && number) t->number = field.value;
-    else if (field.number == SEGMENT) fine = situ__onnx_bad(f, SITU_E_UNSUPPORTED, "has a tensor in segments");
-    else if (field.number == NAME && bytes) fine = (t->name = situ__onnx_text(f, &field.bytes)) != NULL;
+    else if (field.number == SEGMENT)
+      fine = situ__onnx_bad(f, SITU_E_UNSUPPORTED, "has a tensor '%s' in segments", t->name);
     else if (field.number == EXTERNAL && bytes) fine = read_external(f, field.bytes, t);
     else if (field.number == LOCATION && number) t->external = field.value == 1;
     else if (field.number == RAW && bytes) {
@@ -108,7 +130,7 @@ bool situ__onnx_read_tensor(situ__onnx *f, situ__protobuf message, situ__onnx_te
 
 static bool bad_location(situ__onnx *f, const char *location, const char *why) {
   char shown[SITU__SHOWN_MAX];
-  return situ__onnx_bad(f, SITU_E_FORMAT, "names the file '%s', %s", situ__shown(location, shown), why);
+  return situ__onnx_bad(f, SITU_E_FORMAT, "names the file '%s' with its values, %s", situ__shown(location, shown), why);
 }
 
 static int open_at(int dir, const char *name, int flags) {
@@ -138,7 +160,10 @@ static int open_below(situ__onnx *f, const char *location) {
   }
   if (fd < 0) {
     const bool link = errno == ELOOP || errno == EMLINK || errno == ENOTDIR;
-    bad_location(f, location, link ? "which is or passes a symbolic link: copy it into place" : strerror(errno));
+    char why[160] = "which is or passes a symbolic link: copy it into place";
+    if (!link)
+      (void)snprintf(why, sizeof why, "which cannot be opened (%s): it belongs beside the model", strerror(errno));
+    bad_location(f, location, why);
   }
   return fd;
 }
@@ -235,10 +260,11 @@ static situ_tensor *load_typed(situ__onnx *f, const situ__onnx_tensor *t, situ_d
 }
 
 situ_tensor *situ__onnx_load_tensor(situ__onnx *f, const situ__onnx_tensor *t, situ_device device) {
+  char dtype[32];
   int64_t bytes;
   if (!t->dtype)
     return situ__onnx_bad(f, SITU_E_UNSUPPORTED, "has a tensor '%s' of dtype %s, which this library lacks", t->name,
-                          situ__onnx_dtype_name(t->number)),
+                          situ__onnx_dtype_name(t->number, dtype)),
            NULL;
   if (!situ__shape_bytes(&t->shape, (int)(8 * situ_dtype_size(t->dtype)), &bytes))
     return situ__onnx_bad(f, SITU_E_FORMAT, "has a tensor '%s' of more than 2^63 bytes", t->name), NULL;
