@@ -7,6 +7,8 @@
 #include "base/alloc.h"
 #include "base/fail.h"
 #include "derive.h"
+#include "situ/autograd.h"
+#include "situ/sys/dry.h"
 
 /* Each has a type of its own, a copy of one of those below, so that it prints as the class that the file names. */
 typedef struct part {
@@ -30,8 +32,19 @@ void situ__program_free(situ__program *program) {
   situ__free(program);
 }
 
+/* Such a program trains, but not as the model that was exported. */
+static SITU_COLD void tell_folded(situ__program *p) {
+  if (situ_is_dry() || __atomic_exchange_n(&p->folded_told, true, __ATOMIC_RELAXED)) return;
+  situ__log(
+      "%s: its exporter has folded %d batch norms into the layers before them, so that training differs from the "
+      "model's: the statistics are fixed, and steps are those of weights that are scaled by them; export the model "
+      "to .pt2 to train it as it was, or call situ_nn_eval if it does not train; this line is not warned of again",
+      p->path, (int)p->folded_norms);
+}
+
 static situ_tree *program_call(situ_nn_module *self, const situ_tree *inputs) {
   part *p = (part *)self;
+  if (p->program->folded_norms && self->training && situ_is_grad_enabled()) tell_folded(p->program);
   return situ__program_run(p->program, self, p->derived, inputs);
 }
 

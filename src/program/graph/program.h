@@ -251,7 +251,9 @@ typedef struct situ__program {
      another format, or the file was not kept. */
   unsigned char *model;
   int64_t model_bytes;
-  int opset; /* of an ONNX model; 0: of another format */
+  int opset;            /* of an ONNX model; 0: of another format */
+  int32_t folded_norms; /* batch norms that the exporter put into the weights of the layers before them */
+  bool folded_told;
 } situ__program;
 
 /* The row of any overload: that of situ__op_row_of, of another name for it ("multiply.Tensor"), or made of that of

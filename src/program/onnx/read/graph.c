@@ -211,15 +211,16 @@ static bool read_values(situ__onnx *f, situ__protobuf message, uint32_t number, 
 }
 
 /* The path of the module that a node was in, from torch's metadata: "['', 'encoder', 'encoder.0', 'linear']" names the
-   scopes from the outermost to the node itself. */
+   scopes from the outermost to the node itself. Counts norms that its exporter has folded, which it says there, too. */
 static const char *module_of(situ__onnx *f, situ__protobuf entry) {
-  static const char wanted[] = "pkg.torch.onnx.name_scopes";
+  static const char wanted[] = "pkg.torch.onnx.name_scopes", rule[] = "pkg.onnxscript.rewriter.rule_name";
   const char *key = "", *value = "";
   for (situ__protobuf_field field; situ__protobuf_next(&entry, &field);)
     if (field.wire == SITU__PROTOBUF_BYTES && field.number <= 2) {
       const char *text = situ__onnx_text(f, &field.bytes);
       *(field.number == 1 ? &key : &value) = text ? text : "";
     }
+  f->program->folded_norms += strcmp(key, rule) == 0 && strstr(value, "FuseBatchNorm");
   if (strcmp(key, wanted) != 0) return NULL;
   const char *last = strrchr(value, ','), *start = last;
   while (start && start > value && start[-1] != ' ' && start[-1] != '[') start--;
@@ -290,7 +291,15 @@ static bool read_node(situ__onnx *f, situ__protobuf message, situ__onnx_node *ou
   out->input = in;
   out->output = outs;
   out->inputs = out->outputs = 0;
-  return read_values(f, message, IN, in, &out->inputs) && read_values(f, message, OUT, outs, &out->outputs);
+  if (!read_values(f, message, IN, in, &out->inputs) || !read_values(f, message, OUT, outs, &out->outputs))
+    return false;
+  /* torch's older exporter gives a weight and a bias new names only where it folds a norm into them. */
+  static const char renamed[] = "onnx::Conv";
+  bool folded = out->inputs == 3;
+  for (int i = 1; folded && i < 3; i++)
+    folded = in[i] >= 0 && strncmp(f->about[in[i]].name, renamed, sizeof renamed - 1) == 0;
+  f->program->folded_norms += folded;
+  return true;
 }
 
 /* ---- which initialisers are parameters ---- */
