@@ -54,6 +54,8 @@ situ_tree *cli_make_inputs(const situ_nn_module *program, const cli_options *opt
 /* situ_export of a program at these inputs, a dict, with the program's free sizes free as far as that can be; says on
    stderr which are fixed, and why. NULL after recording an error. */
 situ_nn_module *cli_trace(situ_nn_module *program, const situ_tree *inputs);
+/* After a failure without --shape: says at which sizes the program runs, if it does not at the smallest. */
+void cli_tell_shape(situ_nn_module *program, const cli_options *options);
 /* The index of the input that "NAME=VALUE" names, and VALUE; a word without a name is for the place `next`. Returns -1
    after printing an error that lists the right names. */
 int64_t cli_find_input(const situ_nn_module *program, const char *word, int64_t next, const char *option,
@@ -79,9 +81,11 @@ void cli_print_heading(const char *line);
 const char *cli_bytes(uint64_t bytes, char out[32]);
 /* "[64, 784]" */
 const char *cli_shape(const situ_shape *shape, char out[200]);
-/* Prints the first line of the library's error to stderr; returns CLI_FAILED. */
+/* Prints an error of the library to stderr, without the source lines of this program, "  at run.c:12 in run_on", which
+   tell its user nothing. list: all other lines; else the first one, and those that say where in a file. */
+void cli_print_error(const char *message, bool list);
+/* Prints the thread's error so; returns CLI_FAILED. */
 int cli_failed(void);
-/* Prints the library's error to stderr, with all its lines; returns CLI_FAILED. */
 int cli_failed_with_list(void);
 /* Prints "situ: no memory"; returns CLI_FAILED. */
 int cli_no_memory(void);

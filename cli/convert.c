@@ -72,7 +72,8 @@ static int write_pt2(const cli_options *options, const content *from) {
   situ_tree_free(inputs);
   const bool saved = traced && situ_export_save(traced, options->target) == SITU_OK;
   situ_nn_free(traced);
-  return saved ? CLI_OK : cli_failed_with_list();
+  if (saved) return CLI_OK;
+  return (void)cli_failed_with_list(), cli_tell_shape(from->program, options), CLI_FAILED;
 }
 
 /* In eval mode; free sizes stay free. */

@@ -30,7 +30,7 @@ static bool find_need(situ_nn_module *program, const situ_tree *inputs, situ_dev
   const situ_place_finding *wrong = NULL;
   for (int64_t i = 0; i < report.finding_count && !wrong; i++)
     if (!report.findings[i].note && report.findings[i].problem != SITU_PLACE_VALUES) wrong = &report.findings[i];
-  if (wrong) fprintf(stderr, "situ: %s\n", wrong->text);
+  if (wrong) cli_print_error(wrong->text, true);
   situ_place_report_free(&report);
   return !wrong;
 }
@@ -77,14 +77,18 @@ static void print_json(const plan *p, const need *needs, const situ_tree *inputs
   else printf("null}\n");
 }
 
-static int plan_on(const plan *p, situ_nn_module *program, const situ_tree *inputs, bool json) {
+static int plan_on(const plan *p, situ_nn_module *program, const situ_tree *inputs, const cli_options *options) {
   need needs[PLAN_DEVICES];
   int chosen = -1;
   for (int d = 0; d < p->devices; d++) {
-    if (!find_need(program, inputs, p->device[d].device, &needs[d])) return situ_error() ? cli_failed() : CLI_FAILED;
-    if (chosen < 0 && needs[d].peak <= p->device[d].limit) chosen = d;
+    if (find_need(program, inputs, p->device[d].device, &needs[d])) {
+      if (chosen < 0 && needs[d].peak <= p->device[d].limit) chosen = d;
+      continue;
+    }
+    if (situ_error()) return cli_failed();
+    return cli_tell_shape(program, options), CLI_FAILED;
   }
-  if (json) print_json(p, needs, inputs, chosen);
+  if (options->json) print_json(p, needs, inputs, chosen);
   else print_text(p, needs, inputs, chosen);
   if (chosen < 0) fprintf(stderr, "situ: the program fits on no device\n");
   return chosen < 0 ? CLI_FAILED : CLI_OK;
@@ -104,7 +108,7 @@ int cli_plan_program(const cli_options *options) {
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   situ_tree *inputs = cli_make_inputs(program, options, (situ_device){ .kind = SITU_META }, &usage);
-  int result = inputs ? plan_on(&p, program, inputs, options->json) : usage ? CLI_USAGE : CLI_FAILED;
+  int result = inputs ? plan_on(&p, program, inputs, options) : usage ? CLI_USAGE : CLI_FAILED;
   situ_tree_free(inputs);
   if (situ_scope_end(&scope) != SITU_OK && result == CLI_OK) result = CLI_FAILED;
   situ_nn_free(program);

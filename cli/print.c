@@ -73,18 +73,22 @@ const char *cli_shape(const situ_shape *shape, char out[200]) {
   return out;
 }
 
-int cli_failed(void) {
-  const char *message = situ_error_message();
-  fprintf(stderr, "situ: %.*s\n", (int)strcspn(message, "\n"), message);
-  return CLI_FAILED;
+void cli_print_error(const char *message, bool list) {
+  static const char at[] = "   at ";
+  for (const char *line = message, *next; *line; line = next) {
+    const size_t length = strcspn(line, "\n"), begins = line == message ? 0 : 1;
+    const char *cut = begins ? NULL : strstr(line, at);
+    next = line + length + (line[length] == '\n');
+    if (begins && (strncmp(line, at + 1, sizeof at - 2) == 0 || (!list && strncmp(line, "  in ", 5) != 0))) continue;
+    if (!begins) fprintf(stderr, "situ: ");
+    for (size_t i = 0; i < (cut && cut < line + length ? (size_t)(cut - line) : length); i++)
+      fputc((unsigned char)line[i] < 0x20 ? '?' : line[i], stderr);
+    fputc('\n', stderr);
+  }
 }
 
-int cli_failed_with_list(void) {
-  fprintf(stderr, "situ: ");
-  for (const char *c = situ_error_message(); *c; c++) fputc((unsigned char)*c < 0x20 && *c != '\n' ? '?' : *c, stderr);
-  fputc('\n', stderr);
-  return CLI_FAILED;
-}
+int cli_failed(void) { return cli_print_error(situ_error_message(), false), CLI_FAILED; }
+int cli_failed_with_list(void) { return cli_print_error(situ_error_message(), true), CLI_FAILED; }
 
 int cli_no_memory(void) {
   fprintf(stderr, "situ: no memory\n");

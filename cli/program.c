@@ -1,6 +1,7 @@
 /* Programs (.pt2, .onnx): opened without their weights, and the inputs that they take.
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
+#include <situ/place.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,13 +160,22 @@ static bool choose_shape(const situ_nn_module *program, int64_t i, const cli_lis
   return true;
 }
 
-static situ_tensor *make_input(const situ_export_input *in, const situ_shape *given, situ_device device) {
+/* Whether a size is free, and not the first of several, which is most often a batch's. */
+static bool varies(const situ_export_input *in, int d) { return in->size[d].size < 0 && (d || in->ndim == 1); }
+
+/* The smallest shape of an input, or one whose varying sizes are about `wanted`. */
+static situ_shape shape_of(const situ_export_input *in, int64_t wanted) {
   situ_shape shape = { .ndim = in->ndim < 0 ? 0 : in->ndim };
   for (int d = 0; d < shape.ndim; d++) {
     const situ_export_size *s = &in->size[d];
-    shape.dim[d] = s->size >= 0 ? s->size : s->least > s->multiple ? s->least : s->multiple;
+    const int64_t least = s->least > s->multiple ? s->least : s->multiple, size = wanted - wanted % s->multiple;
+    shape.dim[d] = s->size >= 0 ? s->size : varies(in, d) && size > least && size <= s->most ? size : least;
   }
-  return situ_zeros(given ? *given : shape, &(situ_options){ .dtype = in->dtype, .device = device });
+  return shape;
+}
+
+static situ_tensor *make_input(const situ_export_input *in, const situ_shape *given, situ_device device) {
+  return situ_zeros(given ? *given : shape_of(in, 0), &(situ_options){ .dtype = in->dtype, .device = device });
 }
 
 situ_tree *cli_make_inputs(const situ_nn_module *program, const cli_options *options, situ_device device, bool *usage) {
@@ -184,4 +194,47 @@ situ_tree *cli_make_inputs(const situ_nn_module *program, const cli_options *opt
   }
   if (!inputs) (void)cli_failed();
   return inputs;
+}
+
+/* ---- a hint at --shape ---------------------------------------------------------------------- */
+
+/* Whether the program runs, without values, on inputs whose free sizes are about `wanted`. */
+static bool runs_at(situ_nn_module *program, int64_t wanted) {
+  const situ_place_check_options check = { .device = { .kind = SITU_CPU }, .backward = SITU_PLACE_BACKWARD_NEVER };
+  situ_tree *inputs = situ_tree_dict();
+  situ_export_input in;
+  situ_place_report report;
+  for (int64_t i = 0; situ_export_input_at(program, i, &in); i++) {
+    const situ_shape shape = shape_of(&in, wanted);
+    inputs = situ_tree_put(inputs, in.name, situ_tree_tensor(make_input(&in, &shape, (situ_device){ SITU_META, 0 })));
+  }
+  bool good = inputs && situ_place_check(program, inputs, &check, &report) == SITU_OK;
+  situ_tree_free(inputs);
+  if (!good) return situ_error_clear(), false;
+  for (int64_t i = 0; i < report.finding_count; i++)
+    good = good && (report.findings[i].note || report.findings[i].problem == SITU_PLACE_VALUES);
+  situ_place_report_free(&report);
+  return good;
+}
+
+void cli_tell_shape(situ_nn_module *program, const cli_options *options) {
+  static const int64_t sizes[] = { 32, 64, 128, 224, 256, 384, 512 };
+  enum { SIZES = sizeof sizes / sizeof *sizes };
+  situ_export_input in;
+  char shown[CLI_SHOWN];
+  bool free = false;
+  int at = 0;
+  for (int64_t i = 0; situ_export_input_at(program, i, &in); i++)
+    for (int d = 0; d < in.ndim; d++) free = free || varies(&in, d);
+  if (!free || options->shape.count || runs_at(program, 0)) return;
+  while (at < SIZES && !runs_at(program, sizes[at])) at++;
+  if (at < SIZES) fprintf(stderr, "situ: these are the smallest sizes that the file allows; it runs with");
+  else
+    fprintf(stderr, "situ: these are the smallest sizes that the file allows, and 32 to 512 fail, too; give others as");
+  for (int64_t i = 0; situ_export_input_at(program, i, &in); i++) {
+    const situ_shape shape = shape_of(&in, sizes[at < SIZES ? at : 0]);
+    fprintf(stderr, " --shape %s=", cli_shown(in.name, strlen(in.name), shown));
+    for (int d = 0; d < shape.ndim; d++) fprintf(stderr, "%s%" PRId64, d ? "," : "", shape.dim[d]);
+  }
+  fputc('\n', stderr);
 }

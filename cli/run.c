@@ -20,8 +20,12 @@ static bool fits_input(const situ_export_input *in, const char *path) {
   if (entry.dtype == in->dtype && (in->ndim < 0 || entry.shape.ndim == in->ndim)) return true;
   fprintf(stderr, "situ: %s is %s %s, but input %s is ", path, entry.type, cli_shape(&entry.shape, shape),
           cli_shown(in->name, strlen(in->name), shown));
-  fprintf(stderr, "%s of %d dimensions", situ_dtype_name(in->dtype), in->ndim);
-  fprintf(stderr, entry.dtype != in->dtype ? ": save it with that dtype (numpy: x.astype)\n" : "\n");
+  const char *name = situ_dtype_name(in->dtype);
+  const char *kind = *name == 'f' ? "float" : *name == 'i' ? "int" : *name == 'u' ? "uint" : "";
+  fprintf(stderr, "%s of %d dimensions", name, in->ndim);
+  if (entry.dtype != in->dtype)
+    fprintf(stderr, ": numpy.save(\"%s\", x.astype(\"%s%s\"))", path, kind, *kind ? name + 1 : name);
+  fputc('\n', stderr);
   return false;
 }
 

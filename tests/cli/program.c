@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "program/onnx/message.h"
 #include "situ/situ.h"
 
 static char program[4096], data[4096], output[1 << 16];
@@ -204,6 +205,52 @@ static void converts(void **state) {
   assert_int_equal(situ_scope_end(&scope), SITU_OK);
 }
 
+/* MaxPool of [?, 3, ?, ?] by a kernel of 33 x 33. */
+static void write_pool(void) {
+  static const unsigned char type[] = { 0x0a, 14, 0x08, 0x01, 0x12, 10, 0x0a, 0, 0x0a, 2, 0x08, 3, 0x0a, 0, 0x0a, 0 };
+  message model = { .length = 0 }, graph = { .length = 0 }, value = { .length = 0 }, kernel = { .length = 0 };
+  put_text(&kernel, 1, "kernel_shape");
+  for (int i = 0; i < 2; i++) put_int(&kernel, 8, 33);
+  put_int(&kernel, 20, 7);
+  put_node(&graph, "MaxPool", "image", NULL, "y", &kernel);
+  put_text(&value, 1, "image");
+  put_bytes(&value, 2, type, sizeof type);
+  put_message(&graph, INPUT, &value);
+  put_any(&graph, OUTPUT, "y");
+  message import = { .length = 0 };
+  put_int(&import, 2, 17);
+  put_int(&model, 1, 8);
+  put_message(&model, 8, &import);
+  put_message(&model, 7, &graph);
+  FILE *f = fopen("pool.onnx", "wb");
+  assert_non_null(f);
+  assert_true(fwrite(model.data, 1, model.length, f) == model.length);
+  assert_int_equal(fclose(f), 0);
+}
+
+/* A program that fails at the smallest sizes that its file allows is shown at others, and with the node that failed; no
+   line of the tool's own source is. */
+static void tells_where_and_at_which_sizes(void **state) {
+  (void)state;
+  static const char *const calls[] = { "convert pool.onnx pool.pt2", "plan pool.onnx --memory cpu=1GiB" };
+  write_pool();
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(run(calls[i]), 1);
+    says("it runs with --shape image=1,3,64,64\n");
+    assert_null(strstr(output, "   at "));
+  }
+  assert_int_equal(run("convert pool.onnx pool.pt2 --shape image=1,3,1,9"), 1);
+  says("in the outermost module, MaxPool of pool.onnx, graph.node[0] \"here\"\n");
+  assert_null(strstr(output, "it runs with"));
+  does("convert pool.onnx pool.pt2 --shape image=1,3,64,64");
+  situ_scope scope;
+  situ_scope_begin(&scope);
+  assert_int_equal(situ_npy_save("one.npy", situ_ones(SITU_SHAPE(1, 3, 1, 1), NULL), NULL), SITU_OK);
+  assert_int_equal(situ_scope_end(&scope), SITU_OK);
+  assert_int_equal(run("run pool.onnx --input one.npy"), 1);
+  says("in the outermost module, MaxPool of pool.onnx, graph.node[0] \"here\"\n");
+}
+
 static void tells_what_went_wrong(void **state) {
   (void)state;
   static const struct {
@@ -232,7 +279,7 @@ static void tells_what_went_wrong(void **state) {
     { "run \"$DATA\"/mlp.onnx --input x.npy --output x.npy/a", 1, "cannot make the directory" },
     { "run x.npy --input x.npy", 1, "is neither" },
     { "run none.onnx", 1, "No such file" },
-    { "run lacks.onnx", 1, "lacks: Nonsense (opset 17)" },
+    { "run lacks.onnx", 1, "lacks: Nonsense (opset 17); export it with operators that docs/onnx.md lists\n" },
     { "inspect lacks.onnx", 1, "lacks: Nonsense (opset 17)" },
     { "inspect --verify \"$DATA\"/mlp.onnx", 2, "not for programs" },
     { "inspect x.onnx", 1, "No such file" },
@@ -275,8 +322,13 @@ static bool find_program(void) {
 int main(void) {
   if (!find_program()) return 77;
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(runs_programs),     cmocka_unit_test(inspects_programs), cmocka_unit_test(prints_json),
-    cmocka_unit_test(tells_names_apart), cmocka_unit_test(converts),          cmocka_unit_test(tells_what_went_wrong),
+    cmocka_unit_test(runs_programs),
+    cmocka_unit_test(inspects_programs),
+    cmocka_unit_test(prints_json),
+    cmocka_unit_test(tells_names_apart),
+    cmocka_unit_test(converts),
+    cmocka_unit_test(tells_what_went_wrong),
+    cmocka_unit_test(tells_where_and_at_which_sizes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
