@@ -1,6 +1,7 @@
 # Compiler and linker flags, in one interface target (situ_flags) that everything of ours uses and nothing of ours exports.
 # SPDX-License-Identifier: MIT
 include(CheckCCompilerFlag)
+include(CheckCSourceRuns)
 include(CheckLinkerFlag)
 
 add_library(situ_flags INTERFACE)

@@ -143,6 +143,22 @@ if(BUILD_SHARED_LIBS)
   if(SITU_LD_HAS_BSYMBOLIC)
     target_link_options(situ PRIVATE -Wl,-Bsymbolic-functions)
   endif()
+  # The addresses of ten thousand pointers in its tables take 4 KB when they are packed, else 257. glibc knows that from
+  # 2.36 on, musl from 1.2.4: only where a program with such addresses runs. OFF: for an older C library than this one.
+  if(NOT CMAKE_CROSSCOMPILING)
+    set(CMAKE_REQUIRED_QUIET ON)
+    set(CMAKE_REQUIRED_FLAGS "-fPIE -pie")
+    set(CMAKE_REQUIRED_LINK_OPTIONS -Wl,-z,pack-relative-relocs -Wl,--fatal-warnings)
+    check_c_source_runs("static int x, *volatile at[2] = { &x, &x };
+      int main(void) { return at[0] != &x || at[1] != &x; }" SITU_LD_PACKS_RELOCATIONS)
+    unset(CMAKE_REQUIRED_LINK_OPTIONS)
+    unset(CMAKE_REQUIRED_FLAGS)
+    unset(CMAKE_REQUIRED_QUIET)
+    mark_as_advanced(SITU_LD_PACKS_RELOCATIONS)
+    if(SITU_LD_PACKS_RELOCATIONS)
+      target_link_options(situ PRIVATE -Wl,-z,pack-relative-relocs)
+    endif()
+  endif()
   # Its threads, and what it asked to be called at their end, outlive a dlclose.
   check_linker_flag(C -Wl,-z,nodelete SITU_LD_HAS_NODELETE)
   mark_as_advanced(SITU_LD_HAS_NODELETE)
