@@ -4,25 +4,29 @@
    SPDX-License-Identifier: MIT */
 
 /* One operand may be a single value for the whole row: one loop for each case, so that each vectorises. */
-#define PLAIN(name, Y, value)                                                                                      \
+#define LOOP(name, Y, value)                                                                                       \
   ALWAYS_INLINE void FN(name##_loop)(const T *pa, int64_t a_step, const T *pb, int64_t b_step, Y *py, int64_t n) { \
     INDEPENDENT                                                                                                    \
     for (int64_t i = 0; i < n; i++) {                                                                              \
       const T a = pa[i * a_step], b = pb[i * b_step];                                                              \
       py[i] = (Y)(value);                                                                                          \
     }                                                                                                              \
-  }                                                                                                                \
-  static void FN(name)(void *y, const void *const *x, uint32_t splat, int64_t n, const void *p) {                  \
-    (void)p;                                                                                                       \
-    if (splat == 0) FN(name##_loop)(x[0], 1, x[1], 1, y, n);                                                       \
-    else if (splat == 1) FN(name##_loop)(&(const T){ *(const T *)x[0] }, 0, x[1], 1, y, n);                        \
-    else FN(name##_loop)(x[0], 1, &(const T){ *(const T *)x[1] }, 0, y, n);                                        \
   }
+#define ROW(name, loop, count)                                                                    \
+  static void FN(name)(void *y, const void *const *x, uint32_t splat, int64_t n, const void *p) { \
+    (void)p;                                                                                      \
+    if (splat == 0) FN(loop)(x[0], 1, x[1], 1, y, count);                                         \
+    else if (splat == 1) FN(loop)(&(const T){ *(const T *)x[0] }, 0, x[1], 1, y, count);          \
+    else FN(loop)(x[0], 1, &(const T){ *(const T *)x[1] }, 0, y, count);                          \
+  }
+#define PLAIN(name, Y, value) LOOP(name, Y, value) ROW(name, name##_loop, n)
 
 /* The end of the row is padded to a whole vector: this is faster than one call for each element, and an element's value
-   does not depend on its position in a row. */
+   does not depend on its position in a row. That `n & -WIDTH` is whole vectors is known when this is compiled: the loop
+   has no code for a rest. */
 #define PADDED(name, value)                                                                                           \
-  PLAIN(name##_full, T, value)                                                                                        \
+  LOOP(name, T, value)                                                                                                \
+  ROW(name##_full, name##_loop, n & -WIDTH)                                                                           \
   static void FN(name)(void *y, const void *const *x, uint32_t splat, int64_t n, const void *p) {                     \
     int64_t full = n - n % WIDTH, rest = n - full;                                                                    \
     FN(name##_full)(y, x, splat, full, p);                                                                            \
@@ -103,6 +107,8 @@ static const situ__row FN(ternaries)[SITU_TERNARIES] = {
 #include "kernels/ternary.h"
 };
 
+#undef LOOP
+#undef ROW
 #undef PLAIN
 #undef PADDED
 #undef THREE

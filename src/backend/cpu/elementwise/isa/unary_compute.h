@@ -46,17 +46,22 @@
   }
 
 /* The end of the row is padded to a whole vector: this is faster than one call for each element, and an element's value
-   does not depend on its position in a row. */
+   does not depend on its position in a row. The row and its end share one loop. That `n & -WIDTH` is whole vectors is
+   known when this is compiled: the loop has no code for a rest. */
 #define PADDED_ROW(name)                                                                          \
   static void FN(name)(void *y, const void *const *x, uint32_t splat, int64_t n, const void *p) { \
     (void)splat;                                                                                  \
-    int64_t full = n - n % WIDTH, rest = n - full;                                                \
-    FN(name##_loop)(x[0], y, full, p);                                                            \
-    if (!rest) return;                                                                            \
-    T end[WIDTH] = { 0 };                                                                         \
-    memcpy(end, (const T *)x[0] + full, (size_t)rest * sizeof(T));                                \
-    FN(name##_loop)(end, end, WIDTH, p);                                                          \
-    memcpy((T *)y + full, end, (size_t)rest * sizeof(T));                                         \
+    const int64_t full = n & -WIDTH;                                                              \
+    const size_t rest = (size_t)(n - full) * sizeof(T);                                           \
+    const T *px = x[0];                                                                           \
+    T *py = y, end[WIDTH];                                                                        \
+    for (n = full;; px = py = end, n = WIDTH) {                                                   \
+      FN(name##_loop)(px, py, n & -WIDTH, p);                                                     \
+      if (py == end || !rest) break;                                                              \
+      memset(end, 0, sizeof end);                                                                 \
+      memcpy(end, px + full, rest);                                                               \
+    }                                                                                             \
+    if (rest) memcpy((T *)y + full, end, rest);                                                   \
   }
 #define PADDED(name, value) LOOP(name, T, value) PADDED_ROW(name)
 
@@ -83,13 +88,19 @@
 #define PADDED_GRADIENT_ROW(name)                                                                          \
   static void FN(name##_grad)(void *dx, const void *const *in, uint32_t splat, int64_t n, const void *p) { \
     (void)splat;                                                                                           \
-    int64_t full = n - n % WIDTH, rest = n - full;                                                         \
-    FN(name##_grad_loop)(in[0], in[1], in[2], dx, full, p);                                                \
-    if (!rest) return;                                                                                     \
-    T end[3][WIDTH] = { { 0 } };                                                                           \
-    for (int k = 0; k < 3; k++) memcpy(end[k], (const T *)in[k] + full, (size_t)rest * sizeof(T));         \
-    FN(name##_grad_loop)(end[0], end[1], end[2], end[0], WIDTH, p);                                        \
-    memcpy((T *)dx + full, end[0], (size_t)rest * sizeof(T));                                              \
+    const int64_t full = n & -WIDTH;                                                                       \
+    const size_t rest = (size_t)(n - full) * sizeof(T);                                                    \
+    const T *px = in[0], *py = in[1], *pg = in[2];                                                         \
+    T *pd = dx, end[3][WIDTH];                                                                             \
+    for (n = full;; px = pd = end[0], py = end[1], pg = end[2], n = WIDTH) {                               \
+      FN(name##_grad_loop)(px, py, pg, pd, n & -WIDTH, p);                                                 \
+      if (pd == end[0] || !rest) break;                                                                    \
+      memset(end, 0, sizeof end);                                                                          \
+      memcpy(end[0], px + full, rest);                                                                     \
+      memcpy(end[1], py + full, rest);                                                                     \
+      memcpy(end[2], pg + full, rest);                                                                     \
+    }                                                                                                      \
+    if (rest) memcpy((T *)dx + full, end[0], rest);                                                        \
   }
 #define PADDED_GRADIENT(name, value) GRADIENT_LOOP(name, value) PADDED_GRADIENT_ROW(name)
 
