@@ -142,6 +142,7 @@ template <class Real> DEVICE Real hypot_to_the_end(Real a, Real b) {
 #include "vector_math.h"
 #include <stdint.h>
 #define DEVICE static inline
+#define NOINLINE static __attribute__((noinline, unused))
 #define DIALECT_F64
 typedef int64_t I64;
 typedef uint64_t U64;

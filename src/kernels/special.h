@@ -60,7 +60,7 @@ DEVICE T FN(digamma)(T x) {
 
 /* The sum of (x + k)^-s over all k >= 0, for x > 0 and s > 1: ten terms, and Euler and Maclaurin's formula for the rest
    (Abramowitz and Stegun 23.1.30); the coefficients are B(2j) / (2j)!. */
-DEVICE T FN(zeta)(T s, T x) {
+NOINLINE T FN(zeta)(T s, T x) {
   T sum = 0;
   for (int k = 0; k < 10; k++) sum += pow(x + (T)k, -s);
   x += 10;
@@ -93,7 +93,7 @@ DEVICE T FN(zeta_gap)(T s, T x, T d) {
 /* The n-th derivative of digamma (Abramowitz and Stegun 6.4.10), n a whole number. For x < 0 the sum of the negative
    terms is a difference of two sums of positive ones; of an even n, halfway between two poles the rest is small. At the
    poles the sign is that of x = 0. */
-DEVICE T FN(digamma_derivative)(T n, T x) {
+NOINLINE T FN(digamma_derivative)(T n, T x) {
   if (n == 0) return FN(digamma)(x);
   T factorial = 1, sum;
   for (T k = 2; k <= n; k += 1) factorial *= k;

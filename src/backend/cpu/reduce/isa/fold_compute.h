@@ -40,7 +40,9 @@ static void FN(plain)(situ__fold f, const situ__fold_block *k, T *a) {
   case SITU__FOLD_PROD: FN(groups)(SITU__FOLD_PROD, k, a); break;
   case SITU__FOLD_MIN: FN(groups)(SITU__FOLD_MIN, k, a); break;
   case SITU__FOLD_MAX: FN(groups)(SITU__FOLD_MAX, k, a); break;
+#ifdef FLOATING
   case SITU__FOLD_TOP: FN(groups)(SITU__FOLD_TOP, k, a); break;
+#endif
   default: FN(groups)(SITU__FOLD_SUM, k, a);
   }
 }
@@ -225,7 +227,6 @@ static void FN(merge)(situ__fold f, int64_t count, void *a_, void *b_, int64_t n
   case SITU__FOLD_PROD: FN(join)(SITU__FOLD_PROD, count, a, c); break;
   case SITU__FOLD_MIN: FN(join)(SITU__FOLD_MIN, count, a, c); break;
   case SITU__FOLD_MAX: FN(join)(SITU__FOLD_MAX, count, a, c); break;
-  case SITU__FOLD_TOP: FN(join)(SITU__FOLD_TOP, count, a, c); break;
   default: FN(join)(SITU__FOLD_SUM, count, a, c);
   }
 }
