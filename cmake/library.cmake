@@ -105,7 +105,6 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$" AND CMAKE_SIZEOF_VOID
       $<$<BOOL:${SITU_CC_HAS_WIDTH_512}>:-mprefer-vector-width=512>)
     if(SITU_CC_HAS_BF16)
       set(SITU_HAVE_ISA_BF16 1)
-      list(APPEND situ_bf16_sources ${PROJECT_SOURCE_DIR}/src/backend/cpu/common/isa/convert.c)
       situ_isa(bf16 situ_bf16_sources -march=x86-64-v4 -mavx512bf16 -mavx512vnni
         $<$<BOOL:${SITU_CC_HAS_WIDTH_512}>:-mprefer-vector-width=512>)
     endif()

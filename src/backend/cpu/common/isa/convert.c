@@ -9,9 +9,6 @@
 #ifdef __SSE2__
 #include <immintrin.h>
 #endif
-#ifdef __AVX512BF16__
-#include "round_bf16.h"
-#endif
 
 #include "kernels/convert.h"
 
@@ -90,7 +87,7 @@ STORE(store_i64_as_i64, int64_t, int64_t, v)
 STORE(plain_f32_as_f16, float, uint16_t, to_f16(v))
 STORE(store_f64_as_f16, double, uint16_t, to_f16((float)v))
 STORE(store_i64_as_f16, int64_t, uint16_t, to_f16((float)v))
-STORE(plain_f32_as_bf16, float, uint16_t, to_bf16(v))
+STORE(store_f32_as_bf16, float, uint16_t, to_bf16(v))
 STORE(store_f64_as_bf16, double, uint16_t, to_bf16((float)v))
 STORE(store_i64_as_bf16, int64_t, uint16_t, to_bf16((float)v))
 STORES(f32, float, v, v, v)
@@ -129,17 +126,6 @@ static void store_f32_as_f16(const void *src, int64_t count, void *dst, int64_t 
                        _mm256_cvtps_ph(_mm256_loadu_ps((const float *)src + done), _MM_FROUND_TO_NEAREST_INT));
 #endif
   plain_f32_as_f16((const float *)src + done, count - done, (char *)dst + done * stride, stride);
-}
-
-/* Uses the processor's rounding, where it has one. */
-static void store_f32_as_bf16(const void *src, int64_t count, void *dst, int64_t stride) {
-  int64_t done = 0;
-#ifdef __AVX512BF16__
-  const float *s = src;
-  for (uint16_t *d = dst; stride == 2 && done + 32 <= count; done += 32)
-    round_32(_mm512_loadu_ps(s + done), _mm512_loadu_ps(s + done + 16), d + done);
-#endif
-  plain_f32_as_bf16((const float *)src + done, count - done, (char *)dst + done * stride, stride);
 }
 
 /* By way of i32 for eight numbers within its range, where no instruction converts to 64 bits. */
@@ -219,26 +205,28 @@ static void copy_rows(char *dst, int64_t dst_step, const char *src, int64_t src_
 
 #define LOAD_ROW(name) \
   { load_##name##_as_f32, load_##name##_as_f64, load_##name##_as_i64 }
-#define STORE_ROW(compute)                                                                                             \
+#define STORE_ROW(compute, as_bf16)                                                                                    \
   {                                                                                                                    \
     [SITU_BOOL] = store_##compute##_as_bool, [SITU_U8] = store_##compute##_as_u8, [SITU_I8] = store_##compute##_as_i8, \
     [SITU_I16] = store_##compute##_as_i16, [SITU_I32] = store_##compute##_as_i32,                                      \
-    [SITU_I64] = store_##compute##_as_i64, [SITU_F16] = store_##compute##_as_f16,                                      \
-    [SITU_BF16] = store_##compute##_as_bf16, [SITU_F32] = store_##compute##_as_f32,                                    \
-    [SITU_F64] = store_##compute##_as_f64                                                                              \
+    [SITU_I64] = store_##compute##_as_i64, [SITU_F16] = store_##compute##_as_f16, [SITU_BF16] = as_bf16,               \
+    [SITU_F32] = store_##compute##_as_f32, [SITU_F64] = store_##compute##_as_f64                                       \
+  }
+#define TABLE(f32_as_bf16)                                                                                            \
+  {                                                                                                                   \
+    .load = { [SITU_BOOL] = LOAD_ROW(bool), [SITU_U8] = LOAD_ROW(u8),   [SITU_I8] = LOAD_ROW(i8),                   \
+              [SITU_I16] = LOAD_ROW(i16),   [SITU_I32] = LOAD_ROW(i32), [SITU_I64] = LOAD_ROW(i64),                 \
+              [SITU_F16] = LOAD_ROW(f16),   [SITU_BF16] = LOAD_ROW(bf16),                                           \
+              [SITU_F32] = LOAD_ROW(f32),   [SITU_F64] = LOAD_ROW(f64), },                                          \
+    .store = { STORE_ROW(f32, f32_as_bf16), STORE_ROW(f64, store_f64_as_bf16), STORE_ROW(i64, store_i64_as_bf16) }, \
+    .infinite = { [SITU_F16] = infinite_f16, [SITU_BF16] = infinite_bf16, [SITU_F32] = infinite_f32,                \
+                  [SITU_F64] = infinite_f64 },                                                                      \
+    .f16_of_f32 = f16_of_f32,                                                                                       \
+    .stream = situ__stream,                                                                                         \
+    .copy_rows = copy_rows, \
   }
 
-const situ__convert SITU__ISA_NAME(situ__convert) = {
-  .load = {
-    [SITU_BOOL] = LOAD_ROW(bool), [SITU_U8] = LOAD_ROW(u8), [SITU_I8] = LOAD_ROW(i8),
-    [SITU_I16] = LOAD_ROW(i16), [SITU_I32] = LOAD_ROW(i32), [SITU_I64] = LOAD_ROW(i64),
-    [SITU_F16] = LOAD_ROW(f16), [SITU_BF16] = LOAD_ROW(bf16),
-    [SITU_F32] = LOAD_ROW(f32), [SITU_F64] = LOAD_ROW(f64),
-  },
-  .store = { STORE_ROW(f32), STORE_ROW(f64), STORE_ROW(i64) },
-  .infinite = { [SITU_F16] = infinite_f16, [SITU_BF16] = infinite_bf16, [SITU_F32] = infinite_f32,
-                [SITU_F64] = infinite_f64 },
-  .f16_of_f32 = f16_of_f32,
-  .stream = situ__stream,
-  .copy_rows = copy_rows,
-};
+const situ__convert SITU__ISA_NAME(situ__convert) = TABLE(store_f32_as_bf16);
+#if defined(SITU_HAVE_ISA_BF16) && defined(__AVX512F__)
+const situ__convert situ__convert_bf16 = TABLE(situ__store_f32_as_bf16);
+#endif
