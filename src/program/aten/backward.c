@@ -147,7 +147,7 @@ static situ_tensor *run_selecting(situ__op_call *c) {
   situ_tensor *grad = situ__arg_tensor(c, 0), *indices = situ__arg_tensor(c, 2);
   const int dim = situ__arg_dim(c, 1);
   const situ_shape size = situ__arg_dims(c, 3);
-  if (size.ndim == 0) return grad;
+  if (size.ndim == 0) return situ_reshape(grad, SITU_SCALAR);
   if (!situ__arg_flag(c, 4)) grad = situ_unsqueeze(grad, dim), indices = situ_unsqueeze(indices, dim);
   return situ_scatter(situ_new_zeros(grad, size, NULL), dim, indices, grad);
 }

@@ -26,13 +26,13 @@ static situ_tensor *run_float_power(situ__op_call *c) {
 }
 
 static situ_tensor *run_mvlgamma(situ__op_call *c) {
-  return situ_mvlgamma(situ__arg_tensor(c, 0), (int)situ__arg_int(c, 1));
+  return situ_mvlgamma(situ__arg_tensor(c, 0), situ__arg_dim(c, 1));
 }
 static situ_tensor *run_polygamma(situ__op_call *c) {
   return situ_polygamma(situ__arg_int(c, 0), situ__arg_tensor(c, 1));
 }
 static situ_tensor *run_round(situ__op_call *c) {
-  return situ_round_decimals(situ__arg_tensor(c, 0), (int)situ__arg_int(c, 1));
+  return situ_round_decimals(situ__arg_tensor(c, 0), situ__arg_dim(c, 1));
 }
 static situ_tensor *run_lerp(situ__op_call *c) {
   return situ_lerp(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_tensor(c, 2));

@@ -96,7 +96,7 @@ static bool count_scan(situ__op_call *c, situ__value *out) {
   int count;
   situ_tensor **input = situ__arg_tensors(c, 0, &count);
   for (int i = 0; i < count; i++) {
-    const int64_t size = situ_size(input[i], (int)c->arg[1].list[i].integer);
+    const int64_t size = situ_size(input[i], situ__as_dim(c->arg[1].list[i].integer));
     if (size < 0) return false;
     if (i && size != out->integer) return situ__call_refuse(c, "has inputs of several lengths");
     out->integer = size;

@@ -4,6 +4,7 @@
 #define SITU_PROGRAM_PROGRAM_H
 
 #include <float.h>
+#include <limits.h>
 
 #include "situ/nn.h"
 
@@ -343,7 +344,9 @@ bool situ__arg_has_values(const situ__op_call *c, int k);
    alone: so the arithmetic of shapes is done in a dry run, too. Returns whether situ_dry_resume must follow. */
 bool situ__call_pause(const situ__op_call *c);
 
-static inline int situ__arg_dim(const situ__op_call *c, int k) { return (int)situ__arg_int(c, k); }
+/* The number of a dimension: one that an int does not hold becomes the nearest that it does, which no tensor has. */
+static inline int situ__as_dim(int64_t dim) { return dim > INT_MAX ? INT_MAX : dim < INT_MIN ? INT_MIN : (int)dim; }
+static inline int situ__arg_dim(const situ__op_call *c, int k) { return situ__as_dim(situ__arg_int(c, k)); }
 static inline bool situ__arg_flag(const situ__op_call *c, int k) { return situ__arg_int(c, k) != 0; }
 static inline situ_dtype situ__arg_dtype(const situ__op_call *c, int k) {
   return situ__arg_given(c, k) ? (situ_dtype)c->arg[k].integer : SITU_DTYPE_DEFAULT;

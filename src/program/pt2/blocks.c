@@ -190,8 +190,11 @@ static bool read_cond(block *b) {
     if (!results[side]) return situ__pt2_no_memory();
     for (int i = 0; i < out->count; i++) results[side][i] = out->arg[i];
   }
+  if (given[0] != given[1])
+    return situ__pt2_bad(b->f, SITU_E_FORMAT, "has a %s whose branches give %d and %d results", b->target, given[0],
+                         given[1]);
   for (int i = 0; i < b->results; i++) {
-    if (i >= given[0] || i >= given[1]) return situ__pt2_bad(b->f, SITU_E_FORMAT, "has a block of too few results");
+    if (i >= given[0]) return situ__pt2_bad(b->f, SITU_E_FORMAT, "has a block of too few results");
     const situ__arg *side[2] = { &results[0][i], &results[1][i] };
     if (side[0]->of != SITU__VALUE_TENSOR || side[1]->of != SITU__VALUE_TENSOR)
       return situ__pt2_bad(b->f, SITU_E_UNSUPPORTED, "has a %s that gives a number", b->target);

@@ -153,6 +153,38 @@ static void an_unread_branch_may_be_deep(void **state) {
   situ_nn_free(m);
 }
 
+/* Sums of no products are zeros. */
+static void products_of_no_whole_numbers(void **state) {
+  (void)state;
+  message graph = { .length = 0 };
+  static const char *const names[] = { "x", "y" };
+  for (int i = 0; i < 2; i++) {
+    message to = { .length = 0 };
+    put_text(&to, 1, "to");
+    put_int(&to, 3, 2 + (uint64_t)i); /* u8 and i8 */
+    put_int(&to, 20, 2);
+    put_any(&graph, INPUT, names[i]);
+    put_node(&graph, "Cast", names[i], NULL, i ? "b" : "a", &to);
+  }
+  put_node(&graph, "MatMulInteger", "a", "b", "z", NULL);
+  put_text(&graph, OUTPUT, "\n\1z"); /* its name alone */
+  situ_nn_module *m = load_graph(&graph, 17);
+  if (!m) fail_msg("%s", situ_error_message());
+  situ_tree *in = SITU_TREE(situ_ones(SITU_SHAPE(2, 0), NULL), situ_ones(SITU_SHAPE(0, 3), NULL));
+  situ_tree *out = situ_nn_call(m, in);
+  int32_t sums[6] = { 1, 1, 1, 1, 1, 1 };
+  assert_int_equal(situ_copy_to_host(situ_tree_value(out), sums, sizeof sums), SITU_OK);
+  for (int i = 0; i < 6; i++) assert_int_equal(sums[i], 0);
+  situ_tree_free(out);
+  situ_tree_free(in);
+  in = SITU_TREE(situ_ones(SITU_SHAPE(2, 0), NULL), situ_ones(SITU_SHAPE(1, 3), NULL));
+  assert_null(situ_nn_call(m, in));
+  assert_int_equal(situ_error(), SITU_E_SHAPE);
+  situ_error_clear();
+  situ_tree_free(in);
+  situ_nn_free(m);
+}
+
 static situ_scope scope;
 
 static int open_scope(void **state) {
@@ -174,6 +206,7 @@ int main(void) {
     cmocka_unit_test_setup_teardown(values_are_computed_within_a_budget, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(inputs_of_many_free_sizes, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(an_unread_branch_may_be_deep, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(products_of_no_whole_numbers, open_scope, close_scope),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

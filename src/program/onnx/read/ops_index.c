@@ -43,7 +43,7 @@ static int split_index(situ__op_call *c, situ_tensor *x, situ_tensor *indices, i
 }
 static situ_tensor *run_gather_nd(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0), *list[SITU_MAX_DIMS];
-  const int count = split_index(c, x, situ__arg_tensor(c, 1), (int)situ__arg_int(c, 2), list);
+  const int count = split_index(c, x, situ__arg_tensor(c, 1), situ__arg_dim(c, 2), list);
   return count < 0 ? NULL : situ_index(x, list, count);
 }
 
@@ -99,8 +99,9 @@ static situ_tensor *run_scatter_nd(situ__op_call *c) {
 static situ_tensor *run_tensor_scatter(situ__op_call *c) {
   situ_tensor *cache = situ__arg_tensor(c, 0), *update = situ__arg_tensor(c, 1);
   const int64_t axis = situ__arg_int(c, 3), dim = axis < 0 ? axis + situ_dim(cache) : axis;
-  const int64_t batch = situ_size(cache, 0), size = situ_size(cache, (int)dim), steps = situ_size(update, (int)dim);
-  if (dim < 1 || batch > SITU__CALL_MOST || batch < 1 || size < 1)
+  const int64_t batch = situ_size(cache, 0), size = situ_size(cache, situ__as_dim(dim)),
+                steps = situ_size(update, situ__as_dim(dim));
+  if (dim < 1 || batch > SITU__CALL_MOST || batch < 1 || size < 1 || steps < 0)
     return situ__call_refuse(c, "has an axis or a number of sequences that situ does not take");
   situ_tensor **out = situ__call_take(c, batch, sizeof *out);
   int64_t *at = situ__call_take(c, batch, sizeof *at); /* 0 where it is absent */
@@ -108,6 +109,7 @@ static situ_tensor *run_tensor_scatter(situ__op_call *c) {
   const bool circular = *situ__arg_text(c, 4) == 'c';
   for (int64_t b = 0; b < batch; b++) {
     const situ_options o = { .dtype = SITU_I64, .device = situ_device_of(cache) };
+    if (at[b] < 0 || at[b] > size) return situ__call_refuse(c, "writes outside of its cache");
     situ_tensor *place = situ_arange((double)at[b], (double)(at[b] + steps), 1, &o);
     if (circular) place = situ_remainder_scalar(place, (double)size);
     out[b] = situ_index_copy(situ_select(cache, 0, b), (int)dim - 1, place, situ_select(update, 0, b));

@@ -122,7 +122,7 @@ static situ_tensor *scan(situ__op_call *c, situ_tensor *(*fn)(situ_tensor *, int
   int64_t axis = 0;
   const situ_dtype dtype = situ_dtype_of(x);
   if (situ__arg_host_ints(c, 1, &axis, 1) < 0) return NULL;
-  const int dim = (int)axis;
+  const int dim = situ__as_dim(axis);
   const bool reverse = situ__arg_flag(c, 3);
   if (reverse) x = situ_flip(x, SITU_SHAPE(dim));
   if (situ__arg_flag(c, 2)) {

@@ -129,7 +129,7 @@ static situ_tensor *run_slice(situ__op_call *c) {
   for (int i = 0; i < starts.ndim && x; i++) {
     if (steps.dim[i] == 0 || steps.dim[i] == INT64_MIN)
       return situ__call_refuse(c, "has a step that is 0, or too large");
-    x = slice(x, (int)axes.dim[i], starts.dim[i], ends.dim[i], steps.dim[i]);
+    x = slice(x, situ__as_dim(axes.dim[i]), starts.dim[i], ends.dim[i], steps.dim[i]);
   }
   return x;
 }
