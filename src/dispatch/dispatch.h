@@ -13,6 +13,8 @@ bool situ__check(situ_call *call);
 /* The same, except that operands on several devices are not explained yet (SITU__MIXED). */
 typedef enum situ__verdict { SITU__REFUSED, SITU__GOOD, SITU__MIXED } situ__verdict;
 situ__verdict situ__examine(situ_call *call);
+/* Whether every operand is there that cannot be left out. */
+bool situ__has_operands(const situ_call *call);
 /* Returns true if an operand's schema accepts the dtype, ignoring that it must equal the others'. */
 bool situ__accepts(unsigned accept, situ_dtype dtype);
 /* Records the mismatch of a mixed call. Returns false. */

@@ -89,7 +89,7 @@ static bool make_results(situ_call *c, bool guessed) {
 
 /* ---- one call ---- */
 
-static bool has_operands(const situ_call *c) {
+bool situ__has_operands(const situ_call *c) {
   const bool variadic = c->op->flags & SITU_OP_VARIADIC;
   for (int i = 0; i < c->ins; i++) {
     const bool optional = c->op->operand[variadic ? 0 : i].accept & SITU_OPTIONAL;
@@ -114,7 +114,7 @@ static bool infer_results(situ_call *c, bool *guessed) {
 }
 
 static bool call_dry(situ_call *c, bool (*run)(situ_call *)) {
-  if (!has_operands(c)) return run(c);
+  if (!situ__has_operands(c)) return run(c);
   const situ__verdict verdict = situ__examine(c);
   situ_status wrong = situ_error();
   bool guessed = false;
@@ -139,7 +139,7 @@ bool situ__dry_call(situ_call *c, bool (*run)(situ_call *c)) {
      repeats the earlier error. */
   if (situ_error() != SITU_OK) situ__dry_found();
   else situ__dry->told = false;
-  if (has_operands(c)) situ__dry_forget();
+  if (situ__has_operands(c)) situ__dry_forget();
   const void *outer = situ__now.call;
   situ__now.call = c;
   situ__dry->depth++;

@@ -15,7 +15,8 @@ bool situ__together(const situ_op *schema, situ_tensor *const *in, int ins) {
   situ_call c = { .op = schema, .ins = ins, .in = in };
   const situ__verdict verdict = situ__examine(&c);
   if (verdict == SITU__GOOD) return true;
-  if (situ__is_dry() && (verdict == SITU__MIXED || situ_error() == SITU_E_DTYPE)) {
+  /* an operand that an earlier call failed to make is missing, whatever error that left */
+  if (situ__is_dry() && (verdict == SITU__MIXED || (situ_error() == SITU_E_DTYPE && situ__has_operands(&c)))) {
     situ__dry_forget(); /* a dry run continues: the ops that follow report the error, and guess results */
     return true;
   }

@@ -56,8 +56,23 @@ static void what_follows_an_error_is_not_told_again(void **state) {
   assert_int_equal(situ_dry_end(&r.dry), 0);
 }
 
+/* A function that consists of other ops goes on behind a wrong dtype, but not without an operand. */
+static void what_a_refused_call_did_not_make_is_missing(void **state) {
+  (void)state;
+  recorder r = { .dry = { .found = note } };
+  situ_tensor *x = situ_ones(SITU_SHAPE(2, 3), NULL);
+  assert_int_equal(situ_dry_begin(&r.dry), SITU_OK);
+  situ_tensor *none = situ_to_dtype(x, (situ_dtype)99);
+  assert_null(none);
+  assert_int_equal(situ_error(), SITU_E_DTYPE);
+  assert_null(situ_searchsorted(none, x, false));
+  situ_error_clear();
+  SITU_IGNORE(situ_dry_end(&r.dry));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = { TEST(errors_between_calls_are_told),
+                                      TEST(what_a_refused_call_did_not_make_is_missing),
                                       TEST(what_follows_an_error_is_not_told_again) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #define SITU_TESTS_FUZZ_MEMORY_FILE_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -50,6 +51,51 @@ static int memory_munmap(void *address, size_t bytes) {
   (void)bytes;
   free(address);
   return 0;
+}
+
+/* What is written: it grows, and stays until the next file is opened to be written. */
+static uint8_t *memory_written;
+static size_t memory_written_size;
+
+static int memory_open_written(int dir, const char *path, int flags, mode_t mode) {
+  if (flags & O_CREAT) memory_written_size = 0;
+  return memory_openat(dir, path, flags, mode);
+}
+static ssize_t memory_pwrite(int fd, const void *data, size_t bytes, off_t at) {
+  (void)fd;
+  if ((size_t)at + bytes > memory_written_size) {
+    uint8_t *grown = realloc(memory_written, (size_t)at + bytes);
+    if (!grown) return -1;
+    memory_written = grown;
+    memory_written_size = (size_t)at + bytes;
+  }
+  memcpy(memory_written + at, data, bytes);
+  return (ssize_t)bytes;
+}
+static int memory_fstatat(int dir, const char *path, struct stat *out, int flags) {
+  (void)dir;
+  (void)path;
+  (void)out;
+  (void)flags;
+  errno = ENOENT;
+  return -1;
+}
+static int memory_allocate(int fd, off_t offset, off_t length) { return (void)fd, (void)offset, (void)length, 0; }
+static int memory_fsync(int fd) { return (void)fd, 0; }
+static int memory_renameat(int from_dir, const char *from, int to_dir, const char *to) {
+  return (void)from_dir, (void)from, (void)to_dir, (void)to, 0;
+}
+static int memory_unlinkat(int dir, const char *path, int flags) { return (void)dir, (void)path, (void)flags, 0; }
+
+/* Writers write to memory, too. */
+static inline void memory_writes(void) {
+  situ__sys.openat = memory_open_written;
+  situ__sys.pwrite = memory_pwrite;
+  situ__sys.fstatat = memory_fstatat;
+  situ__sys.allocate = memory_allocate;
+  situ__sys.fsync = memory_fsync;
+  situ__sys.renameat = memory_renameat;
+  situ__sys.unlinkat = memory_unlinkat;
 }
 
 static void memory_files(const uint8_t *index, size_t index_size, const uint8_t *data, size_t size) {

@@ -185,6 +185,42 @@ static void products_of_no_whole_numbers(void **state) {
   situ_nn_free(m);
 }
 
+/* An axis of 2^32 is not 0, and no place of a cache is that far. */
+static void axes_and_places_that_are_too_large(void **state) {
+  (void)state;
+  static const unsigned char axis[] = { 0x80, 0x80, 0x80, 0x80, 0x10 }, zero[] = { 0 }, one[] = { 1 },
+                             last[] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f };
+  message graph = { .length = 0 }, node = { .length = 0 };
+  static const char *const inputs[] = { "x", "starts", "ends", "axes" };
+  put_any(&graph, INPUT, "x");
+  put_integer(&graph, "starts", zero, sizeof zero);
+  put_integer(&graph, "ends", one, sizeof one);
+  put_integer(&graph, "axes", axis, sizeof axis);
+  for (int i = 0; i < 4; i++) put_text(&node, 1, inputs[i]);
+  put_text(&node, 2, "y");
+  put_text(&node, 4, "Slice");
+  put_message(&graph, NODE, &node);
+  put_any(&graph, OUTPUT, "y");
+  situ_nn_module *m = load_graph(&graph, 17);
+  if (m) assert_null(situ_nn_forward(m, situ_ones(SITU_SHAPE(2, 3), NULL)));
+  assert_non_null(strstr(situ_error_message(), "2147483647"));
+  situ_error_clear();
+  situ_nn_free(m);
+  graph.length = node.length = 0;
+  put_any(&graph, INPUT, "x");
+  put_any(&graph, OUTPUT, "y");
+  put_integer(&graph, "at", last, sizeof last);
+  for (int i = 0; i < 3; i++) put_text(&node, 1, i < 2 ? "x" : "at");
+  put_text(&node, 2, "y");
+  put_text(&node, 4, "TensorScatter");
+  put_message(&graph, NODE, &node);
+  m = load_graph(&graph, 24);
+  if (!m) fail_msg("%s", situ_error_message());
+  assert_null(situ_nn_forward(m, situ_ones(SITU_SHAPE(1, 2, 3), NULL)));
+  expect_refused(NULL, SITU_E_UNSUPPORTED, "writes outside of its cache");
+  situ_nn_free(m);
+}
+
 static situ_scope scope;
 
 static int open_scope(void **state) {
@@ -207,6 +243,7 @@ int main(void) {
     cmocka_unit_test_setup_teardown(inputs_of_many_free_sizes, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(an_unread_branch_may_be_deep, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(products_of_no_whole_numbers, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(axes_and_places_that_are_too_large, open_scope, close_scope),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
