@@ -221,6 +221,26 @@ static void axes_and_places_that_are_too_large(void **state) {
   situ_nn_free(m);
 }
 
+/* The square of a side of 2^32 is not 0. */
+static void blocks_that_are_too_large(void **state) {
+  (void)state;
+  static const char *const names[] = { "DepthToSpace", "SpaceToDepth" };
+  for (int i = 0; i < 2; i++) {
+    message graph = { .length = 0 }, side = { .length = 0 };
+    put_text(&side, 1, "blocksize");
+    put_int(&side, 3, UINT64_C(1) << 32);
+    put_int(&side, 20, 2);
+    put_any(&graph, INPUT, "x");
+    put_any(&graph, OUTPUT, "y");
+    put_node(&graph, names[i], "x", NULL, "y", &side);
+    situ_nn_module *m = load_graph(&graph, 13);
+    if (!m) fail_msg("%s", situ_error_message());
+    assert_null(situ_nn_forward(m, situ_ones(i ? SITU_SHAPE(1, 1, 0, 0) : SITU_SHAPE(1, 4, 2, 2), NULL)));
+    expect_refused(NULL, SITU_E_UNSUPPORTED, "needs [N, C");
+    situ_nn_free(m);
+  }
+}
+
 static situ_scope scope;
 
 static int open_scope(void **state) {
@@ -244,6 +264,7 @@ int main(void) {
     cmocka_unit_test_setup_teardown(an_unread_branch_may_be_deep, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(products_of_no_whole_numbers, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(axes_and_places_that_are_too_large, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(blocks_that_are_too_large, open_scope, close_scope),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -252,20 +252,25 @@ static situ_tensor *run_depth_to_space(situ__op_call *c) {
   const situ_shape s = situ_shape_of(x);
   const int64_t b = situ__arg_int(c, 1);
   if (*situ__arg_text(c, 2) == 'C') return situ_pixel_shuffle(x, b);
-  if (s.ndim != 4 || b < 1 || s.dim[1] % (b * b)) return situ__call_refuse(c, "needs [N, C b b, H, W]");
-  const int64_t channels = s.dim[1] / (b * b);
+  int64_t area, height, width;
+  if (s.ndim != 4 || b < 1 || !situ__mul_i64(b, b, &area) || s.dim[1] % area || !situ__mul_i64(s.dim[2], b, &height) ||
+      !situ__mul_i64(s.dim[3], b, &width))
+    return situ__call_refuse(c, "needs [N, C b b, H, W]");
+  const int64_t channels = s.dim[1] / area;
   x = situ_reshape(x, SITU_SHAPE(s.dim[0], b, b, channels, s.dim[2], s.dim[3]));
-  return situ_reshape(situ_permute(x, SITU_SHAPE(0, 3, 4, 1, 5, 2)),
-                      SITU_SHAPE(s.dim[0], channels, s.dim[2] * b, s.dim[3] * b));
+  return situ_reshape(situ_permute(x, SITU_SHAPE(0, 3, 4, 1, 5, 2)), SITU_SHAPE(s.dim[0], channels, height, width));
 }
 static situ_tensor *run_space_to_depth(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0);
   const situ_shape s = situ_shape_of(x);
   const int64_t b = situ__arg_int(c, 1);
-  if (s.ndim != 4 || b < 1 || s.dim[2] % b || s.dim[3] % b) return situ__call_refuse(c, "needs [N, C, H b, W b]");
+  int64_t channels;
+  if (s.ndim != 4 || b < 1 || s.dim[2] % b || s.dim[3] % b || !situ__mul_i64(s.dim[1], b, &channels) ||
+      !situ__mul_i64(channels, b, &channels))
+    return situ__call_refuse(c, "needs [N, C, H b, W b]");
   x = situ_reshape(x, SITU_SHAPE(s.dim[0], s.dim[1], s.dim[2] / b, b, s.dim[3] / b, b));
   return situ_reshape(situ_permute(x, SITU_SHAPE(0, 3, 5, 1, 2, 4)),
-                      SITU_SHAPE(s.dim[0], s.dim[1] * b * b, s.dim[2] / b, s.dim[3] / b));
+                      SITU_SHAPE(s.dim[0], channels, s.dim[2] / b, s.dim[3] / b));
 }
 static situ_tensor *run_space_to_depth_by_mode(situ__op_call *c) {
   if (*situ__arg_text(c, 2) != 'C') return run_space_to_depth(c);
