@@ -1,7 +1,7 @@
 /* Cost of a layer in models of 100 to 100,000 layers, for calls that take a model: what grows faster than its model
    shows here. Of each size there are as many models as have 100,000 layers, so that all touch as much memory.
    Processor time of one thread, the least of three rounds.
-     growth [NAME [LAYERS]]   only jobs whose names contain NAME; up to LAYERS layers
+     growth [NAME+NAME.. [LAYERS]]   only jobs whose names contain a NAME; up to LAYERS layers
    SPDX-License-Identifier: MIT */
 #include <math.h>
 #include <string.h>
@@ -300,6 +300,14 @@ static void measure(const struct job *job, model *const models[SIZES], const int
   }
 }
 
+/* Whether a name has one of these parts, which '+' separates. */
+static bool is_named(const char *name, const char *parts) {
+  char part[64];
+  for (int length; sscanf(parts, "%63[^+]%n", part, &length) == 1; parts += length + (parts[length] == '+'))
+    if (strstr(name, part)) return true;
+  return false;
+}
+
 int main(int argc, char **argv) {
   const int most = argc > 2 ? atoi(argv[2]) : 100000;
   model *models[SIZES] = { NULL };
@@ -318,7 +326,7 @@ int main(int argc, char **argv) {
          "100,000");
   for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
     double us[SIZES];
-    if (argc > 1 && !strstr(jobs[j].name, argv[1])) continue;
+    if (argc > 1 && !is_named(jobs[j].name, argv[1])) continue;
     measure(&jobs[j], models, counts, us);
     printf("%-34s", jobs[j].name);
     for (int k = 0; k < SIZES; k++) us[k] < 0 ? printf(" %9s", "-") : printf(" %9.3f", us[k]);

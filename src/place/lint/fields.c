@@ -201,13 +201,13 @@ static const situ__part *maker_of(const situ__map *makers, const situ_nn_module 
 
 /* Modules that were created with the module, that a static variable has, say. */
 static bool stray_modules(situ__lint *l) {
-  const int64_t most = situ_nn_unheld(NULL, 0);
-  const situ_nn_module **list = situ__alloc((size_t)(most + 1) * sizeof *list);
-  if (!list) return situ__no_memory(l->op, (size_t)(most + 1) * sizeof *list), false;
-  const int64_t all = situ_nn_unheld(list, most);
+  const situ_nn_module **list = NULL;
+  int64_t most = 0, all;
+  while ((all = situ_nn_unheld(list, most)) > most) /* a look at all modules of the process: mostly one */
+    if (!situ__grow(l->op, &list, &most, sizeof *list, all)) return situ__free(list), false;
   situ__map makers = { 0 };
   bool good = !all || gather_makers(l, &makers);
-  for (int64_t i = 0; i < all && i < most && good; i++) {
+  for (int64_t i = 0; i < all && good; i++) {
     const situ_nn_module *x = list[i];
     const situ__part *p = situ_nn_is_module(x) ? maker_of(&makers, x) : NULL;
     if (!p || situ__map_get(&l->told, x)) continue;
