@@ -11,9 +11,9 @@ TEST is the test program of tests/program/models.c. The list, architectures.txt,
 f(2,3) is a random tensor of that shape, i(9,2,3) one of whole numbers below 9, and b is the batch size. Its head says
 which packages it needs. --models adds those of models.py and more_models.py. Parameters that a package does not set, or
 sets to zero, are drawn. Each module is exported as it is and in core ATen (run_decompositions), compared at two batch
-sizes, and trained for 20 steps (generate.py). Prints how many were exported, load, agree and train, then the refusals
-by cause. --part 1/2 takes every second line, so that two processes share the list; --keep leaves what
-does not agree in DIR."""
+sizes, and trained for 20 steps (generate.py). Prints how far each came, a table of how many were exported, load, agree
+and train, of each package and of all, as docs/bring-a-model.md has it, then the refusals by cause. --part 1/2 takes
+every second line, so that two processes share the list; --keep leaves what does not agree in DIR."""
 import argparse
 import collections
 import functools
@@ -141,10 +141,11 @@ def main():
     names = [n for n in [*rows, *(models.LISTED + more_models.MORE if options.models else [])] if options.only in n]
     signal.signal(signal.SIGPROF, stop)
     torch.set_num_threads(1)
-    counts = {False: collections.Counter(), True: collections.Counter()}
+    counts = collections.defaultdict(collections.Counter)
     causes = collections.Counter()
     for name in names[part - 1::parts]:
         generate.RATES.setdefault(name, 3e-4)
+        came = {False: ["tried"], True: []}  # as exported, in core ATen
         with tempfile.TemporaryDirectory() as work:
             signal.setitimer(signal.ITIMER_PROF, SECONDS)
             try:
@@ -155,19 +156,30 @@ def main():
             if problem:
                 print(f"{name}: torch: {problem.strip()[:300]!r}", flush=True)
             if os.path.exists(f"{work}/{name}.safetensors"):
+                for core, reached in came.items():
+                    if os.path.exists(f"{work}/{core * generate.CORE}{name}.pt2"):
+                        reached.append("exported")
                 for file, stage, message in check(options.test, work):
-                    core = file.startswith(generate.CORE)
-                    counts[core].update(STAGES[:stage + 1])
-                    print(f"{file}: {STAGES[stage]}{'' if stage == 3 else ': ' + message[:2000]}", flush=True)
+                    came[file.startswith(generate.CORE)] += STAGES[1:stage + 1]
                     causes.update(causes_of(message) if stage == 0 else ())
+                    if stage < 3:
+                        print(f"{file}: {message[:2000]}", flush=True)
                     if options.keep and stage < 3:
                         for end in (".pt2", ".safetensors"):
                             shutil.copy(f"{work}/{file}{end}", options.keep)
-    for core in (False, True):
-        print("core ATen:" if core else "as exported:", ", ".join(f"{counts[core][s]} {s}" for s in STAGES))
+        print(f"{name}: {came[False][-1]}, core ATen: {(came[True] or ['none'])[-1]}", flush=True)
+        for of in (name.split(".")[0] if name in rows else "models.py", "all"):
+            counts[of].update([*came[False], *(f"core {stage}" for stage in came[True])])
+    few = [of for of, count in counts.items() if count["tried"] < 10 and of != "all"]
+    for of in few if len(few) > 1 else ():
+        counts[f"{len(few)} others"].update(counts.pop(of))
+    columns = ("tried", *STAGES, *(f"core {stage}" for stage in STAGES))
+    print("| of |", " | ".join(columns), "|\n|---" + "|---" * len(columns) + "|")
+    for of, count in sorted(counts.items(), key=lambda row: (row[0] == "all", -row[1]["tried"], row[0])):
+        print(f"| {of} |", " | ".join(str(count[c]) for c in columns), "|")
     for what, count in causes.most_common():
         print(f"{count:4}  {what}")
-    return any(c["trains"] < c["exported"] for c in counts.values())
+    return any(counts["all"][f"{core}trains"] < counts["all"][f"{core}exported"] for core in ("", "core "))
 
 
 if __name__ == "__main__":

@@ -30,8 +30,11 @@ def read(path):
     blob = pathlib.Path(path).read_bytes()
     size = struct.unpack("<Q", blob[:8])[0]
     kinds = {name: dtype for dtype, name in NAMES.items()}
-    return {
-        name: torch.frombuffer(bytearray(blob[8 + size + e["data_offsets"][0]:8 + size + e["data_offsets"][1]]),
-                               dtype=kinds[e["dtype"]]).reshape(e["shape"])
-        for name, e in json.loads(blob[8:8 + size]).items() if name != "__metadata__"
-    }
+    values = {}
+    for name, e in json.loads(blob[8:8 + size]).items():
+        if name != "__metadata__":
+            first, end = e["data_offsets"]
+            data, dtype = bytearray(blob[8 + size + first:8 + size + end]), kinds[e["dtype"]]
+            # torch.frombuffer refuses no bytes
+            values[name] = (torch.frombuffer(data, dtype=dtype) if data else torch.empty(0, dtype=dtype)).reshape(e["shape"])
+    return values
