@@ -123,6 +123,25 @@ static bool keeps_shape(const situ__op_row *row) {
   return false;
 }
 
+static bool is_word_of(const char *words, const char *op, size_t length) {
+  for (const char *at = words; *at; at += strspn(at, " ")) {
+    const size_t word = strcspn(at, " ");
+    if (word == length && memcmp(at, op, length) == 0) return true;
+    at += word;
+  }
+  return false;
+}
+
+/* What torch has as "op_copy". */
+static const char copied[] =
+    "alias as_strided detach diagonal expand narrow permute select slice split split_with_sizes "
+    "squeeze t transpose unbind unfold unsqueeze view";
+/* What keeps its argument's shape, and is not in torch as "op_". */
+static const char never_in_place[] =
+    "_to_copy _unsafe_index _unsafe_index_put alias angle clone conj contiguous fmax fmin gather glu hardshrink index "
+    "index_select isclose isreal lift_fresh lift_fresh_copy log_sigmoid logaddexp logaddexp2 max maximum min minimum "
+    "one_hot positive real resolve_conj resolve_neg rsub softplus softshrink take take_along_dim to type_as where";
+
 /* A copy of the row, as that of another target. NULL when memory runs out. */
 static situ__op_row *make_row(situ__arena *arena, const situ__op_row *row, const char *target) {
   situ__op_row *made = situ__arena_take(arena, 1, sizeof *made);
@@ -161,10 +180,13 @@ const situ__op_row *situ__op_row_for(situ__arena *arena, const char *target) {
   const char *overload = target + length;
   if (!row) row = find_named(target, length, overload, name, sizeof name);
   if (row) return row;
-  if (strcmp(overload, ".out") == 0) return make_out(arena, target, length);
-  const bool copies = ends_in(target, length, "_copy");
+  if (strcmp(overload, ".out") == 0) return ends_in(target, length, "_") ? NULL : make_out(arena, target, length);
+  const bool copies = ends_in(target, length, "_copy") && is_word_of(copied, target, length - 5);
   const bool operator= strncmp(target, "__i", 3) == 0 && ends_in(target, length, "__"); /* "__iand__" is "__and__" */
-  const bool in_place = operator|| ends_in(target, length, "_");
+  /* A call in place has no form in place of its own, and torch's second names with "special_" have none. */
+  const bool single =
+      ends_in(target, length, "_") && !ends_in(target, length, "__") && !is_word_of(never_in_place, target, length - 1);
+  const bool in_place = operator||(single &&strncmp(target, "special_", 8) != 0);
   char plain[48];
   if (operator&& length<sizeof plain) {
     (void)snprintf(plain, sizeof plain, "__%.*s", (int)length - 3, target + 3);

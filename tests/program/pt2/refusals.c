@@ -215,11 +215,29 @@ static void refuse_other_tensors(void **state) {
   assert_true(count > 1000);
 }
 
+/* Forms in place, with out and as copies follow from a row, but not those that torch lacks. */
+static void names_that_torch_lacks_are_unknown(void **state) {
+  (void)state;
+  static const char *const lacking[] = { "isclose_.default", "add__.Tensor",    "add_.out",
+                                         "add_copy.Tensor",  "view_.default",   "special_erf_.default",
+                                         "t_copy_.default",  "maximum_.default" };
+  static const char *const there[] = { "add_.Tensor",      "add.out",         "t_.default",         "view_copy.default",
+                                       "__iand__.Tensor",  "round_.decimals", "squeeze_copy.dims",  "multiply_.Tensor",
+                                       "floor_divide.out", "erf_.default",    "unfold_copy.default" };
+  situ__arena arena = { 0 };
+  for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++)
+    if (situ__op_row_for(&arena, lacking[i])) fail_msg("%s is known", lacking[i]);
+  for (size_t i = 0; i < sizeof there / sizeof *there; i++)
+    if (!situ__op_row_for(&arena, there[i])) fail_msg("%s is unknown", there[i]);
+  situ__arena_free(&arena);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(refuse_other_arguments),
     cmocka_unit_test(refuse_unknown_dtypes),
     cmocka_unit_test(refuse_other_tensors),
+    cmocka_unit_test(names_that_torch_lacks_are_unknown),
   };
   situ_error_mode(SITU_ERROR_QUIET);
   return cmocka_run_group_tests(tests, NULL, NULL);
