@@ -143,7 +143,9 @@ typedef struct situ_dist_zero3_options {
 
     A parameter that no unit holds has its shape, dtype and device, and no memory: all reads, writes and moves of it are
     refused (SITU_E_STATE, with its name), as when a module uses parameters of a part that it does not call: make it a
-    unit. situ_dist_zero_unshard makes them whole. A module on meta stays there until situ_dist_checkpoint_load or
+    unit. situ_dist_zero_unshard makes them whole. From the second pass on the unit that comes next is gathered while
+    one computes: until it comes this rank's own elements of it cannot be written (SITU_E_STATE, with their name),
+    unless all ranks call situ_dist_zero_reshard. A module on meta stays there until situ_dist_checkpoint_load or
     situ_nn_to gives this rank's parts memory, and no others. A parameter that shares its memory with others is
     SITU_E_UNSUPPORTED, so is a ddp with .check_every. units may be NULL. Other errors as of situ_dist_zero2_new. Free
     it behind situ_dist_zero_unshard, or the parameters stay without memory. */
@@ -155,7 +157,8 @@ SITU_API situ_dist_zero *situ_dist_zero3_new(situ_tree *parameters, situ_dist_dd
     on all ranks, is kept (torch's summon_full_params). In other stages parameters are whole. SITU_E_STATE: the ddp has
     been freed. */
 SITU_API SITU_CHECKED situ_status situ_dist_zero_unshard(situ_dist_zero *zero);
-/** torch's FSDPModule.reshard(): parameters are in parts again. Not a collective call. */
+/** torch's FSDPModule.reshard(): parameters are in parts again, and none is on its way for a unit that comes next. All
+    ranks call it; they wait for each other only where one is. */
 SITU_API SITU_CHECKED situ_status situ_dist_zero_reshard(situ_dist_zero *zero);
 /** torch's add_param_group: a group with its own hyperparameters: begin with
     situ_optim_group_options(situ_dist_zero_optim(zero), 0); NULL: those of situ_dist_zero_new. A collective call; takes

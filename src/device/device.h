@@ -82,7 +82,7 @@ const situ_backend *situ__module_open(const char *name, situ_device_kind kind, c
 /* Returns a storage of `bytes` on a device, with one owner; NULL after recording an error of op (NOMEM with sizes,
    LOST, ...). Its memory comes from the caching allocator. data is NULL on meta and for 0 bytes. */
 situ_storage *situ__storage_new(const char *op, situ_device device, size_t bytes);
-/* Records that the host has mapped the storage (situ_data_map). */
+/* Records that the host has mapped the storage (situ_data_map), or that its values are on their way to other ranks. */
 situ_status situ__refuse_held(const char *op, situ_storage *storage) SITU_COLD;
 /* Returns a storage on the program's memory: of the host, or what the device's backend has borrowed. On failure gives
    it back, calls release and returns NULL. */

@@ -177,8 +177,11 @@ void situ__storage_return(situ_storage *storage, situ_storage *source) {
 situ_status situ__refuse_held(const char *op, situ_storage *storage) {
   situ__described d = { "an operand", "" };
   situ__device_up.describe_storage(storage, &d);
-  return situ__fail(SITU_E_STATE, op, "%s%s is mapped by the host; end that first (situ_data_release)", d.what,
-                    d.where);
+  return situ__fail(SITU_E_STATE, op, "%s%s %s", d.what, d.where,
+                    storage->flags & SITU_STORAGE_SENT
+                        ? "is on its way to the other ranks, for the unit that computes next: write it behind the "
+                          "module's forward, or when all ranks have called situ_dist_zero_reshard"
+                        : "is mapped by the host; end that first (situ_data_release)");
 }
 
 /* Flags of storages whose memory is not a block of their own, or whose end is reported. */

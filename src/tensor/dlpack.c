@@ -187,9 +187,6 @@ static void end_export(export *e) {
 static void delete_versioned(situ_dlpack_versioned *self) { end_export(self->manager); }
 static void delete_unversioned(situ_dlpack_unversioned *self) { end_export(self->manager); }
 
-/* Of the program's memory, or of memory that the host has mapped to read. */
-enum { UNWRITABLE = SITU_STORAGE_READ_ONLY | SITU_STORAGE_HELD_READ };
-
 static bool may_export(const char *op, const situ_tensor *t, situ_dlpack_abi abi) {
   if (t->requires_grad)
     return situ__fail(SITU_E_STATE, op,
@@ -201,9 +198,9 @@ static bool may_export(const char *op, const situ_tensor *t, situ_dlpack_abi abi
     return situ__fail(SITU_E_UNSUPPORTED, op,
                       "quantised blocks have no dtype in DLPack; situ_dequantize gives numbers"),
            false;
-  const uint32_t unwritable = t->view.storage->flags & UNWRITABLE;
+  const uint32_t unwritable = t->view.storage->flags & SITU_STORAGE_NO_WRITES;
   if (!unwritable || abi == SITU_DLPACK_VERSIONED) return true;
-  if (unwritable & SITU_STORAGE_HELD_READ) return (void)situ__refuse_held(op, t->view.storage), false;
+  if (unwritable & ~SITU_STORAGE_READ_ONLY) return (void)situ__refuse_held(op, t->view.storage), false;
   return situ__fail(SITU_E_STATE, op,
                     "the memory is read-only, which the unversioned struct cannot say; ask for "
                     "SITU_DLPACK_VERSIONED, or pass a copy (situ_clone)"),
@@ -244,7 +241,7 @@ static void *give(const char *op, situ_tensor *t, situ_dlpack_abi abi, situ_dlpa
   d.lanes = 1;
   d.shape = e->size;
   d.strides = e->stride;
-  const bool read_only = v->storage->flags & UNWRITABLE;
+  const bool read_only = v->storage->flags & SITU_STORAGE_NO_WRITES;
   if (!read_only) situ__expose(v->storage);
   if (abi == SITU_DLPACK_VERSIONED)
     e->managed.versioned = (situ_dlpack_versioned){

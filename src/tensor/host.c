@@ -345,7 +345,7 @@ static void *lease_values(const char *op, situ_tensor *t, situ_dtype dtype, situ
   if (!maps && !situ__host_address(op, t, &first)) return NULL;
   if (!(writes ? situ__may_write(op, t) : situ__check_written(op, t)) || (maps && !has_memory(op, t))) return NULL;
   situ_storage *s = t->view.storage;
-  if (writes && s->flags & SITU_STORAGE_READ_ONLY) return (void)situ__refuse_read_only(op, s), NULL;
+  if (writes && s->flags & SITU_STORAGE_NO_WRITES) return (void)situ__refuse_read_only(op, s), NULL;
   const bool scoped = situ__scope_is_any();
   situ_tensor *lease =
       situ__lease_new(op, t, SITU__LEASE_HOST | (writes ? SITU__LEASE_WRITES : 0) | (scoped ? SITU__LEASE_SCOPED : 0));

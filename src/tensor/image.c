@@ -18,8 +18,7 @@ static bool check_tensor(const char *op, situ_tensor *t, const void *image, bool
   if (!situ__backend(s->device)->copy_image)
     return situ__fail(SITU_E_UNSUPPORTED, op, "%s has no images", situ_device_name(s->device, name)), false;
   if (!(to_image ? situ__check_written(op, t) : situ__may_write(op, t))) return false;
-  if (!to_image && s->flags & (SITU_STORAGE_READ_ONLY | SITU_STORAGE_HELD_READ))
-    return (void)situ__refuse_read_only(op, s), false;
+  if (!to_image && s->flags & SITU_STORAGE_NO_WRITES) return (void)situ__refuse_read_only(op, s), false;
   const situ_shape shape = situ__shape(v);
   if (v->ndim < 2 || v->ndim > 3 || !v->contiguous || !v->numel)
     return situ__fail(SITU_E_SHAPE, op,

@@ -86,7 +86,7 @@ situ_status situ_memory_of(situ_tensor *t, void **handle, size_t *offset) {
     return situ__fail(SITU_E_DEVICE, op, "memory of %s has no handle for the program%s",
                       situ_device_name(s->device, name), s->device.kind == SITU_CPU ? "; use situ_data_ptr" : "");
   if (s->flags & SITU__STORAGE_NOWHERE) return situ__refuse_sample(op, s);
-  if (s->flags & SITU_STORAGE_HELD_READ) return situ__refuse_held(op, s);
+  if (s->flags & (SITU_STORAGE_HELD_READ | SITU_STORAGE_SENT)) return situ__refuse_held(op, s);
   /* As for situ_data_ptr: the program may write from now on. */
   situ__fill(s);
   (void)__atomic_or_fetch(&s->flags, SITU_STORAGE_EXPOSED, __ATOMIC_RELAXED);

@@ -16,6 +16,8 @@ SITU_BEGIN
 #define SITU_STORAGE_LEFT (1u << 19)      /**< it was EXPOSED, and has moved since: that address is not its memory's */
 #define SITU_STORAGE_UNSTATED (1u << 23)  /**< the program stated no device for it: it is on the default one */
 #define SITU_STORAGE_READ_ONLY (1u << 17) /**< with FOREIGN: the memory's owner forbids writes */
+#define SITU_STORAGE_SENT (1u << 24)      /**< its values are on their way to other ranks: nothing writes them */
+#define SITU_STORAGE_NO_WRITES (SITU_STORAGE_READ_ONLY | SITU_STORAGE_HELD_READ | SITU_STORAGE_SENT)
 
 /** Whether ops that this thread calls compute values now, and nothing else: gradients are off, and there are no
     tangents, samples of situ_func_vmap, autocast, dry run or graph that is being recorded. */

@@ -10,6 +10,7 @@
 #include "device/dry.h"
 #include "device/graph/parts.h"
 #include "device/profile/profile.h"
+#include "situ/sys/plain.h"
 
 SITU__THREAD_LOCAL situ_graph *situ__graph_recording;
 static SITU__THREAD_LOCAL situ_graph *paused;
@@ -226,7 +227,7 @@ static situ_status check_places(const char *op, const situ_graph *g, size_t coun
     const situ__graph_place *p = &g->place[i];
     if (p->storage->data != p->data || !situ_device_equal(p->storage->device, g->device))
       return report_moved(op, g, p->storage);
-    const uint32_t held = SITU_STORAGE_HELD | (p->written ? SITU_STORAGE_HELD_READ : 0);
+    const uint32_t held = SITU_STORAGE_HELD | (p->written ? SITU_STORAGE_HELD_READ | SITU_STORAGE_SENT : 0);
     if (__atomic_load_n(&p->storage->flags, __ATOMIC_RELAXED) & held) return situ__refuse_held(op, p->storage);
   }
   return SITU_OK;

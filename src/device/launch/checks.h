@@ -13,7 +13,7 @@ static inline bool situ__is_elsewhere(const situ_view_desc *v, situ_device devic
 /* Flags of memory from which nothing can be read, and to which nothing can be written. */
 enum {
   SITU__UNREADABLE = SITU_STORAGE_UNWRITTEN | SITU__STORAGE_NOWHERE,
-  SITU__UNWRITABLE = SITU__STORAGE_NOWHERE | SITU_STORAGE_READ_ONLY | SITU_STORAGE_HELD_READ
+  SITU__UNWRITABLE = SITU__STORAGE_NOWHERE | SITU_STORAGE_NO_WRITES
 };
 static inline bool situ__is_flagged(const situ_view_desc *v, uint32_t flags) {
   return __atomic_load_n(&v->storage->flags, __ATOMIC_RELAXED) & flags;

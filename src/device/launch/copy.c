@@ -36,8 +36,7 @@ situ_status situ__check_range(const char *op, const situ_storage *storage, size_
 }
 
 static situ_status check_target(const char *op, situ_storage *storage, size_t at, size_t bytes) {
-  if (__builtin_expect(storage->flags & (SITU_STORAGE_READ_ONLY | SITU_STORAGE_HELD_READ), 0))
-    return situ__refuse_read_only(op, storage);
+  if (__builtin_expect(storage->flags & SITU_STORAGE_NO_WRITES, 0)) return situ__refuse_read_only(op, storage);
   if (__builtin_expect(storage->flags & SITU_STORAGE_PENDING, 0) && bytes == storage->bytes && !situ__is_dry())
     situ__renew_arrival(storage);
   return situ__check_range(op, storage, at, bytes);

@@ -118,7 +118,7 @@ situ_status situ__refuse_sample(const char *op, situ_storage *storage) {
 }
 
 situ_status situ__refuse_read_only(const char *op, situ_storage *storage) {
-  if (storage->flags & SITU_STORAGE_HELD_READ) return situ__refuse_held(op, storage);
+  if (storage->flags & (SITU_STORAGE_HELD_READ | SITU_STORAGE_SENT)) return situ__refuse_held(op, storage);
   situ__described d = { "an operand", "" };
   situ__device_up.describe_storage(storage, &d);
   return situ__fail(SITU_E_STATE, op,

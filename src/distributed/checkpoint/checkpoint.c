@@ -204,7 +204,7 @@ static bool load_set(meeting *m, const char *directory, situ_dist_checkpoint *c,
   const situ_nn_load_options home = { .device = loading.home };
   question q = { .m = m };
   const bool opened = open_set(m, &set, directory, c, options);
-  const bool loaded = opened && (!c->zero || !c->zero->shards || situ__zero_scatter(load_op, c->zero)) &&
+  const bool loaded = opened && (!c->zero || !c->zero->shards || situ__zero_scatter(load_op, c->zero, true)) &&
                       situ__dist_load_prepare(&loading, &set, m->comm, c) &&
                       (c->model ? situ_nn_load_when(c->model, loading.model, &home, ask, &q) : ask(&q)) == SITU_OK &&
                       situ__dist_commit_shards(&loading, c->zero);

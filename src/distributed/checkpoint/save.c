@@ -149,7 +149,7 @@ static bool put_parts(const situ_dist_zero *z, const situ_tree *own, situ_tree *
 
 situ_tree *situ__dist_own_pieces(const char *op, const situ_comm *comm, const situ_dist_checkpoint *c,
                                  uint64_t *layout) {
-  if (c->zero && c->zero->shards && !situ__zero_scatter(op, c->zero)) return NULL;
+  if (c->zero && c->zero->shards && !situ__zero_scatter(op, c->zero, false)) return NULL;
   situ_tree *own = c->zero ? situ_optim_state_dict(c->zero->optim) : NULL;
   situ_tree *all = !c->zero || own ? common_state(c, own) : NULL, *flat = all ? situ_tree_flatten(all) : NULL;
   situ_tree *file = flat ? situ_tree_dict() : NULL;

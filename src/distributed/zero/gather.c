@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/size.h"
 #include "shards.h"
+#include "situ/sys/plain.h"
 #include "situ/sys/shape.h"
 #include "situ/sys/tensor.h"
 
@@ -11,16 +12,33 @@ static int64_t place_of(const situ_dist_ddp *d, const situ__dist_bucket *b, cons
   return d->items[p->item].offset + p->from - situ__dist_share_begin(d, b, p->rank);
 }
 
-/* This rank's parts of the bucket. */
-static bool fill_own(const situ_dist_zero *z, const situ__dist_bucket *b, situ_comm_request *r) {
-  if (!situ__comm_clear(r)) return false;
+/* Visits this rank's parts of the bucket. */
+static bool each_own(const situ_dist_zero *z, const situ__dist_bucket *b, situ_comm_request *r,
+                     bool (*visit)(const situ_dist_zero *z, const situ__dist_bucket *b, const situ__zero_part *p,
+                                   situ_comm_request *r)) {
   for (int64_t i = 0; i < b->count; i++)
-    for (int64_t k = z->shards->parts[b->items[i]]; situ__zero_is_part_of(z, k, b->items[i]); k++) {
-      const situ__zero_part *p = &z->parts[k];
-      if (p->rank != z->comm->rank) continue;
-      if (!situ__comm_put(r, place_of(z->ddp, b, p), p->values)) return false;
-    }
+    for (int64_t k = z->shards->parts[b->items[i]]; situ__zero_is_part_of(z, k, b->items[i]); k++)
+      if (z->parts[k].rank == z->comm->rank && !visit(z, b, &z->parts[k], r)) return false;
   return true;
+}
+
+/* Until the request is closed nothing writes the part: the other ranks would compute with what it was. */
+static bool fill_part(const situ_dist_zero *z, const situ__dist_bucket *b, const situ__zero_part *p,
+                      situ_comm_request *r) {
+  (void)__atomic_or_fetch(&situ_desc(p->values)->storage->flags, SITU_STORAGE_SENT, __ATOMIC_RELAXED);
+  return situ__comm_put(r, place_of(z->ddp, b, p), p->values);
+}
+
+static bool free_part(const situ_dist_zero *z, const situ__dist_bucket *b, const situ__zero_part *p,
+                      situ_comm_request *r) {
+  (void)z, (void)b, (void)r;
+  (void)__atomic_and_fetch(&situ_desc(p->values)->storage->flags, ~SITU_STORAGE_SENT, __ATOMIC_RELAXED);
+  return true;
+}
+
+static void close_request(const situ_dist_zero *z, const situ__dist_bucket *b, situ_comm_request *r) {
+  situ__comm_close(r);
+  SITU_IGNORE(!each_own(z, b, NULL, free_part));
 }
 
 /* Where part k begins in what has arrived: `each` elements of a rank. */
@@ -76,12 +94,12 @@ static situ_comm_request *post_parts(const char *op, const situ_dist_zero *z, co
                                 .step = d->step };
   const situ_device device = situ_device_of(d->items[b->items[0]].tensor);
   situ_comm_request *r = situ__comm_open_for(op, z->comm, &call, situ__comm_way_on(z->comm, &call, device));
-  if (r && fill_own(z, b, r)) {
+  if (r && situ__comm_clear(r) && each_own(z, b, r, fill_part)) {
     situ__comm_post(z->comm, r);
     return r;
   }
   situ__dist_give_up(d);
-  situ__comm_close(r);
+  close_request(z, b, r);
   return NULL;
 }
 
@@ -119,17 +137,18 @@ bool situ__zero_end_gather(const char *op, const situ_dist_zero *z, const situ__
       whole && situ__comm_finish(op, *r) && use_arrivals(op, z, b, whole, *r, situ__ceil_div(b->numel, z->comm->size));
   if (!good) situ__dist_give_up(z->ddp);
   const bool ended = situ_scope_end(&s) == SITU_OK;
-  situ__comm_close(*r);
+  close_request(z, b, *r);
   *r = NULL;
   situ__free(whole);
   return good && ended;
 }
 
-bool situ__zero_drop_gather(const char *op, const situ_dist_zero *z, situ_comm_request **r) {
+bool situ__zero_drop_gather(const char *op, const situ_dist_zero *z, const situ__dist_bucket *b,
+                            situ_comm_request **r) {
   SITU__ALONE(in, &z->comm->alone, op, "this communicator");
   if (!in) return false;
   const bool good = situ__comm_finish(op, *r);
-  situ__comm_close(*r);
+  close_request(z, b, *r);
   *r = NULL;
   return good;
 }

@@ -81,8 +81,15 @@ static bool drop_ahead(const char *op, const situ_dist_zero *z) {
   *s->guess = OFTEN_OTHER;
   s->ahead = NONE_NEXT;
   for (int64_t i = 0; i < z->ddp->bucket_count; i++)
-    if (s->holders[i].ahead) good = situ__zero_drop_gather(op, z, &s->holders[i].ahead) && good;
+    if (s->holders[i].ahead) good = situ__zero_drop_gather(op, z, &z->ddp->buckets[i], &s->holders[i].ahead) && good;
   return good;
+}
+
+/* Drops it when all ranks do, where the program asks for it: one that goes on alone would use what is written then. */
+static bool drop_together(const char *op, const situ_dist_zero *z) {
+  static const situ_comm_call call = { SITU_COMM_BARRIER, .name = "parts, before they are written" };
+  if (z->shards->ahead == NONE_NEXT) return true;
+  return situ__comm_call(op, z->comm, &call) == SITU_OK && drop_ahead(op, z);
 }
 
 /* ---- freeing ---- */
@@ -112,11 +119,12 @@ static bool let_go(const char *op, const situ_dist_zero *z, int64_t bucket) {
   return situ_scope_end(&s) == SITU_OK && good;
 }
 
-bool situ__zero_scatter(const char *op, const situ_dist_zero *z) {
-  bool good = !z->ddp || drop_ahead(op, z);
+bool situ__zero_scatter(const char *op, const situ_dist_zero *z, bool writes) {
+  bool good = true;
+  if (z->ddp && writes && !drop_together(op, z)) return false;
   for (int k = 0; k < 2; k++) end_pass(z->shards, k);
   for (int64_t i = 0; z->ddp && i < z->ddp->bucket_count; i++) {
-    z->shards->holders[i] = (holder){ 0 };
+    z->shards->holders[i] = (holder){ .ahead = z->shards->holders[i].ahead };
     good = let_go(op, z, i) && good;
   }
   for (int i = 0; i < z->shards->unit_count; i++) z->shards->units[i].runs = false;
@@ -412,7 +420,7 @@ static void find_sharer(situ_relation how, const situ_tensor *other, void *paylo
 }
 
 bool situ__zero_can_shard(const char *op, const situ_dist_zero *z, const situ_tree *group) {
-  if (z->shards && z->shards->holders && !situ__zero_scatter(op, z)) return false;
+  if (z->shards && z->shards->holders && !situ__zero_scatter(op, z, true)) return false;
   for (int64_t i = 0; z->shards && i < situ_tree_count(group); i++) {
     const situ_tensor *t = situ_tree_tensor_at(group, i);
     bool shared = situ_storage_offset(t) != 0 ||
@@ -504,15 +512,17 @@ situ_status situ_dist_zero_unshard(situ_dist_zero *zero) {
     if (!is_held(h) && !gather(op, zero, i)) return situ_error();
     h->program = true;
   }
+  zero->shards->ahead = NONE_NEXT; /* it has come, with all others */
   return SITU_OK;
 }
 
 situ_status situ_dist_zero_reshard(situ_dist_zero *zero) {
   static const char op[] = "dist_zero_reshard";
   if (!situ__zero_given(op, zero)) return situ_error();
-  if (situ_is_dry()) return SITU_OK;
+  if (situ_is_dry() || !zero->shards || !zero->ddp) return SITU_OK;
+  if (!drop_together(op, zero)) return situ_error();
   bool good = true;
-  for (int64_t i = 0; zero->shards && zero->ddp && i < zero->ddp->bucket_count; i++) {
+  for (int64_t i = 0; i < zero->ddp->bucket_count; i++) {
     zero->shards->holders[i].program = false;
     good = let_go(op, zero, i) && good;
   }

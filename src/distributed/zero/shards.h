@@ -58,13 +58,15 @@ static inline bool situ__zero_is_part_of(const situ_dist_zero *z, int64_t k, int
 
 /* ---- gathering (gather.c) ---- */
 
-/* Begins to gather a bucket's parameters. NULL after recording an error, which the other ranks hear. */
+/* Begins to gather a bucket's parameters. Until it ends, writes to this rank's parts of them are refused: another rank
+   cannot know in time that it must not use what it has been sent. NULL after recording an error, which the other ranks
+   hear. */
 situ_comm_request *situ__zero_begin_gather(const char *op, const situ_dist_zero *z, const situ__dist_bucket *b);
 /* Waits until all ranks have begun it. Returns false after recording an error. */
 bool situ__zero_await_gather(const char *op, const situ_dist_zero *z, situ_comm_request *r);
 /* They get memory and values; *r has ended. Returns false after recording an error, which the other ranks hear. */
 bool situ__zero_end_gather(const char *op, const situ_dist_zero *z, const situ__dist_bucket *b, situ_comm_request **r);
 /* Ends a gather whose values are not used. Returns false after recording an error. */
-bool situ__zero_drop_gather(const char *op, const situ_dist_zero *z, situ_comm_request **r);
+bool situ__zero_drop_gather(const char *op, const situ_dist_zero *z, const situ__dist_bucket *b, situ_comm_request **r);
 
 #endif

@@ -175,7 +175,7 @@ static bool add_group(const char *op, situ_dist_zero *z, const situ_tree *group,
   if (divided && (!z->shards || situ__zero_prepare_shards(op, z)) && make_group(z, part, with)) {
     z->group_ends[z->group_count++] = situ_tree_count(all);
     situ_tree_free(before);
-    return !z->shards || situ__zero_scatter(op, z);
+    return !z->shards || situ__zero_scatter(op, z, false);
   }
   while (z->part_count > part) {
     const situ__zero_part *p = &z->parts[--z->part_count];
@@ -332,7 +332,7 @@ situ_status situ__zero_step(const situ_dist_zero *z, double grad_scale) {
   SITU__CLAIM(claim);
   /* The program can call again, and other ranks wait for it. */
   if (!situ__claim_begin(&claim, all_marks, z)) return situ__busy(step_op, "a parameter"), situ_error();
-  if (!can_step(z) || (z->shards && !situ__zero_scatter(step_op, z))) return situ_error();
+  if (!can_step(z) || (z->shards && !situ__zero_scatter(step_op, z, true))) return situ_error();
   if (!step_own(z, grad_scale)) {
     situ_comm_abort(z->comm, situ_error_message());
     return situ_error();

@@ -87,9 +87,10 @@ bool situ__zero_begin_shards_like(const char *op, situ_dist_zero *z, const situ_
 bool situ__zero_can_shard(const char *op, const situ_dist_zero *z, const situ_tree *group);
 /* Behind the division of a group: has hooks and memory ready. Returns false after recording an error. */
 bool situ__zero_prepare_shards(const char *op, situ_dist_zero *z);
-/* Frees what this rank does not own of parameters that no unit holds now, and writes back what the program has changed
-   of the others. Returns false after recording an error. */
-bool situ__zero_scatter(const char *op, const situ_dist_zero *z);
+/* Frees what this rank does not own of all parameters, and writes back what the program has changed of them. writes:
+   the parts will be written, so that what is on its way is dropped; all ranks call it. Returns false after recording an
+   error. */
+bool situ__zero_scatter(const char *op, const situ_dist_zero *z, bool writes);
 /* What an optimiser over parts is for a dry run (twin.c). */
 extern const situ_trainer situ__zero_trainer;
 /* Adds the parts of a group, and no optimiser for them (zero.c). Returns false after recording an error. */

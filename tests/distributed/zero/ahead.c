@@ -94,6 +94,16 @@ static situ_tensor *run_net(situ_nn_module *m, situ_tensor *x) {
 }
 static const situ_nn_type net_type = { .name = "Net", .size = sizeof(net), .forward = run_net };
 
+static net *make_net(void) {
+  net *n = situ_nn_alloc(&net_type);
+  for (int i = 0; i < AHEAD_LAYERS; i++) {
+    const char name[] = { (char)('0' + i), '\0' };
+    situ_nn_add_child(&n->base, name, NULL, situ_nn_linear(6, 6, NULL));
+  }
+  assert_non_null(situ_nn_done(n));
+  return n;
+}
+
 static situ_tensor *run_all(net *n, int count, int cut) {
   n->count = count, n->cut = cut;
   return situ_nn_forward(&n->base, situ_ones(SITU_SHAPE(2, 6), &(situ_options){ .device = test_device() }));
@@ -140,14 +150,7 @@ static void what_did_not_come_is_forgotten(void **state) {
   (void)state;
   net *model[2];
   world_rank ranks[WORLD_MOST];
-  for (int r = 0; r < 2; r++) {
-    model[r] = situ_nn_alloc(&net_type);
-    for (int i = 0; i < AHEAD_LAYERS; i++) {
-      const char name[] = { (char)('0' + i), '\0' };
-      situ_nn_add_child(&model[r]->base, name, NULL, situ_nn_linear(6, 6, NULL));
-    }
-    assert_non_null(situ_nn_done(model[r]));
-  }
+  for (int r = 0; r < 2; r++) model[r] = make_net();
   world_run(situ_comm_sim_new(2, NULL), ranks, 2, end_early, model, 20);
   for (int r = 0; r < 2; r++) {
     expect_rank_ok(&ranks[r]);
@@ -155,8 +158,92 @@ static void what_did_not_come_is_forgotten(void **state) {
   }
 }
 
+/* ---- writes to the parts of a unit that is on its way ---- */
+
+typedef struct writing {
+  unsigned writers;    /* bits of ranks */
+  bool by_step, alone; /* these alone tell that they will */
+  net *model[WORLD_MOST];
+} writing;
+
+/* This rank's part of the first parameter, with elements here, whose name begins so. */
+static situ_tensor *find_part(const situ_dist_zero *zero, const char *name) {
+  const situ_optim *o = situ_dist_zero_optim(zero);
+  for (int64_t i = 0; i < situ_optim_count(o); i++) {
+    const char *key;
+    situ_tensor *t = situ_optim_param(o, i, &key);
+    if (strncmp(key, name, strlen(name)) == 0) return t;
+  }
+  return NULL;
+}
+
+static bool is_refused(bool failed) {
+  const bool good = failed && situ_error() == SITU_E_STATE && strstr(situ_error_message(), "`1.") &&
+                    strstr(situ_error_message(), "is on its way to the other ranks");
+  situ_error_clear();
+  return good;
+}
+
+/* Every way to write. */
+static bool cannot_be_written(situ_tensor *t) {
+  float values[64] = { 0 };
+  const size_t bytes = (size_t)situ_numel(t) * sizeof *values;
+  return is_refused(!situ_zero_(t)) && is_refused(!situ_copy_(t, situ_detach(situ_zeros_like(t, NULL)))) &&
+         is_refused(situ_copy_from_host(t, values, bytes) != SITU_OK) &&
+         is_refused(!situ_data_map(t, SITU_F32, SITU_LEASE_READ_WRITE)) &&
+         situ_copy_to_host(t, values, bytes) == SITU_OK && values[0] != 0;
+}
+
+/* Layer 1 is on its way while the program has the control: behind layer 0. */
+static void write_between(world_rank *self) {
+  const writing *w = self->payload;
+  const bool writes = w->writers >> self->rank & 1;
+  net *n = w->model[self->rank];
+  situ_dist_zero *zero = NULL;
+  situ_nn_module *next = situ_nn_get_submodule(&n->base, "1");
+  situ_dist_ddp *ddp = situ_dist_ddp_new(at_home(&n->base), self->comm, NULL);
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  situ_tensor *x = situ_ones(SITU_SHAPE(2, 6), &(situ_options){ .device = test_device() }), *part, *got, *want;
+  bool equal = false;
+  MUST(ddp && (zero = situ_dist_zero3_new(situ_nn_parameters(&n->base), ddp, NULL, situ_optim_sgd, 1e-3, NULL)));
+  for (int pass = 0; pass < 2; pass++) MUST(run_all(n, AHEAD_LAYERS, 0));
+  MUST((part = find_part(zero, "1.")) && situ_nn_forward(situ_nn_get_submodule(&n->base, "0"), x));
+  MUST(!writes || cannot_be_written(part));
+  if (!w->alone || writes)
+    MUST((w->by_step ? situ_dist_zero_step(zero) : situ_dist_zero_reshard(zero)) == SITU_OK && !w->alone);
+  MUST(!writes || situ_zero_(part));
+  MUST((got = situ_nn_forward(next, x)));
+  MUST(situ_dist_zero_unshard(zero) == SITU_OK && (want = situ_nn_forward(next, x)));
+  MUST(situ_equal(got, want, &equal) == SITU_OK && equal); /* with the values of now, of all ranks */
+out:
+  SITU_IGNORE(situ_scope_end(&s));
+  situ_dist_zero_free(zero);
+  situ_dist_ddp_free(ddp);
+}
+
+/* A part whose values other ranks are about to use cannot be written, until all ranks have dropped them: whether all
+   write or one, and whether they say so or step. A rank that drops them alone does not come to write. */
+static void what_is_on_its_way_is_not_written(void **state) {
+  (void)state;
+  world_rank ranks[WORLD_MOST];
+  for (int k = 0; k < 16; k++) {
+    const int size = k & 1 ? 4 : 2;
+    writing w = { .writers = k & 2 ? ~0u : 1u << (k / 8 * (size - 1)), .by_step = k & 4, .alone = k >= 14 };
+    if (w.alone) w.writers = 1;
+    for (int r = 0; r < size; r++) w.model[r] = make_net();
+    world_run(situ_comm_sim_new(size, NULL), ranks, size, write_between, &w, 20);
+    for (int r = 0; r < size; r++) {
+      if (!w.alone) expect_rank_ok(&ranks[r]);
+      else if (ranks[r].status != SITU_E_COMM || !strstr(ranks[r].message, "before they are written"))
+        fail_msg("rank %d: %s", r, ranks[r].message);
+      situ_nn_free(&w.model[r]->base);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = { TEST(the_next_unit_is_gathered_while_one_computes),
-                                      TEST(what_did_not_come_is_forgotten) };
+                                      TEST(what_did_not_come_is_forgotten), TEST(what_is_on_its_way_is_not_written) };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
