@@ -169,10 +169,18 @@ static bool find_home(const loading *l, const situ_nn_module *m, situ_device ado
 typedef struct settling {
   const loading *load;
   situ_device home;
+  struct {
+    situ_nn_module *module;
+    situ_device home;
+  } * before;
+  int64_t count, capacity;
 } settling;
 
 static situ_status settle_home(const situ_nn_visit *at, void *payload) {
-  const settling *s = payload;
+  settling *s = payload;
+  if (!situ__grow(op, &s->before, &s->capacity, sizeof *s->before, s->count + 1)) return situ_error();
+  s->before[s->count].module = at->module;
+  s->before[s->count++].home = at->module->home;
   const situ_nn_load_options *o = s->load->options;
   const situ_device placed = o->place ? o->place(at->path, o->payload) : (situ_device){ 0 };
   if (at->module->home.kind == SITU_META || placed.kind) at->module->home = placed.kind ? placed : s->home;
@@ -229,8 +237,12 @@ static situ_status load(loading *l, situ_nn_module *m) {
   situ_device home = { 0 };
   if (l->valueless && situ_nn_walk(m, SITU_NN_VISIT_TENSORS, find_valueless, l) != SITU_OK) return situ_error();
   if (l->meta && !find_home(l, m, l->adopted, &home)) return situ_error();
-  if (!situ__nn_write(l->list, l->count, home, l->options->assign, l->wait)) return situ_error();
-  return l->meta ? situ_nn_walk(m, SITU_NN_VISIT_MODULES, settle_home, &(settling){ l, home }) : SITU_OK;
+  settling s = { .load = l, .home = home };
+  const bool good = (!l->meta || situ_nn_walk(m, SITU_NN_VISIT_MODULES, settle_home, &s) == SITU_OK) &&
+                    situ__nn_write(l->list, l->count, home, l->options->assign, l->wait);
+  for (; !good && s.count; s.count--) s.before[s.count - 1].module->home = s.before[s.count - 1].home;
+  situ__free(s.before);
+  return good ? SITU_OK : situ_error();
 }
 
 /* Whether the state is a dict of tensors, which need not be flattened. */

@@ -373,6 +373,30 @@ static void a_lazy_layer_is_moved(void **state) {
   situ_nn_free(there);
 }
 
+/* The homes of modules inside are set before anything that can fail has an end. */
+static void a_load_that_fails_leaves_what_is_inside_on_meta(void **state) {
+  (void)state;
+  situ_nn_load_options o = here();
+  situ_nn_module *real = situ_nn_sequential(linear(test_device()), linear(test_device())),
+                 *m = situ_nn_sequential(linear(meta), linear(meta));
+  situ_tree *dict = saved(real);
+  for (uint64_t nth = 1;; nth++) {
+    situ_fail_allocation(nth, false);
+    const bool whole = situ_nn_load_state_dict(m, dict, &o) == SITU_OK;
+    situ_fail_allocation(0, false);
+    if (whole) break;
+    expect_error(SITU_E_NOMEM, "", "");
+    for (int i = 0; i < 2; i++) {
+      assert_int_equal(situ_nn_at(m, i)->home.kind, SITU_META);
+      assert_int_equal(situ_device_of(situ_nn_get_tensor(situ_nn_at(m, i), "weight")).kind, SITU_META);
+    }
+  }
+  expect_equal(m, real);
+  situ_tree_free(dict);
+  situ_nn_free(real);
+  situ_nn_free(m);
+}
+
 static void a_lazy_layer_takes_its_shapes_from_a_state(void **state) {
   (void)state;
   situ_nn_load_options o = here();
@@ -418,6 +442,7 @@ int main(void) {
     MODULE_TEST(loading_keeps_ties),
     MODULE_TEST(what_is_missing_stays),
     MODULE_TEST(a_load_that_fails_leaves_it_on_meta),
+    MODULE_TEST(a_load_that_fails_leaves_what_is_inside_on_meta),
     MODULE_TEST(a_lazy_layer_is_moved),
     MODULE_TEST(a_lazy_layer_takes_its_shapes_from_a_state),
   };

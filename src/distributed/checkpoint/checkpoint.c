@@ -187,6 +187,8 @@ static const char loading_call[] = "loading of a checkpoint";
 /* What a load asks the other ranks before its first change. */
 typedef struct question {
   meeting *m;
+  situ_nn_module *model; /* NULL: none */
+  const situ__dist_loading *loading;
   bool asked, agreed;
 } question;
 
@@ -197,16 +199,21 @@ static situ_status ask(void *payload) {
   return q->agreed ? SITU_OK : situ_error();
 }
 
+static bool load_model(void *payload) {
+  question *q = payload;
+  const situ_nn_load_options home = { .device = q->loading->home };
+  return (q->model ? situ_nn_load_when(q->model, q->loading->model, &home, ask, q) : ask(q)) == SITU_OK;
+}
+
 static bool load_set(meeting *m, const char *directory, situ_dist_checkpoint *c, const situ_load_options *options) {
   situ__set set = { 0 };
   situ__dist_loading loading = { .home = options ? options->device : (situ_device){ 0 } };
   if (!loading.home.kind) loading.home = situ_get_default_device();
-  const situ_nn_load_options home = { .device = loading.home };
-  question q = { .m = m };
+  question q = { .m = m, .model = c ? c->model : NULL, .loading = &loading };
   const bool opened = open_set(m, &set, directory, c, options);
   const bool loaded = opened && (!c->zero || !c->zero->shards || situ__zero_scatter(load_op, c->zero, true)) &&
                       situ__dist_load_prepare(&loading, &set, m->comm, c) &&
-                      (c->model ? situ_nn_load_when(c->model, loading.model, &home, ask, &q) : ask(&q)) == SITU_OK &&
+                      situ__dist_bring_wholes(&loading, c->zero, load_model, &q) &&
                       situ__dist_commit_shards(&loading, c->zero);
   if (opened && !q.asked) SITU_IGNORE((int)agree(m, loading_call, false));
   if (q.agreed && !loaded) situ_comm_abort(m->comm, situ_error_message()); /* a device has failed */

@@ -41,8 +41,12 @@ typedef struct situ__dist_loading {
    it. */
 bool situ__dist_load_prepare(situ__dist_loading *l, const situ__set *set, const situ_comm *comm,
                              const situ_dist_checkpoint *c);
-/* Parameters in parts take their values (shards.c), when all else of the model has. Returns false after recording an
+/* Moves parameters in parts that are on meta to where their parts will be, without memory (shards.c). When that cannot
+   fail any more `rest` loads all else; if it returns false nothing has moved. Returns false after recording an
    error. */
+bool situ__dist_bring_wholes(const situ__dist_loading *l, const situ_dist_zero *z, bool (*rest)(void *payload),
+                             void *payload);
+/* Parameters in parts take their values, when all else of the model has. Returns false after recording an error. */
 bool situ__dist_commit_shards(const situ__dist_loading *l, const situ_dist_zero *z);
 /* Frees them; those that were not committed are as before. */
 void situ__dist_end_shards(situ__dist_loading *l, bool commit);

@@ -22,7 +22,7 @@ typedef struct part_of {
 static situ_tensor *read_state(const situ__set *set, int64_t i, const char *name, void *payload) {
   const part_of *of = payload;
   const situ__zero_part *p = of->part;
-  if (!situ__zero_fits(set->op, of->zero, p, name, set->pieces[i].numel)) return NULL;
+  if (!situ__zero_fits(set->op, of->zero, p, name, set->pieces[i].shape)) return NULL;
   return situ__zero_is_number(name) ? situ__set_whole(set, i, name, NULL)
                                     : situ__set_elements(set, i, p->from, p->count);
 }

@@ -83,23 +83,24 @@ situ_tree *situ__dist_read_model(situ__dist_loading *l, const situ__set *set, co
 
 /* ---- the end ---- */
 
-/* Parameters that were on meta are where their parts are now, without memory. */
-static bool bring_wholes(const situ__dist_loading *l, const situ_dist_zero *z) {
-  situ_move_request *list = situ__alloc((size_t)(l->shard_count + 1) * sizeof *list);
-  if (!list) return situ__no_memory("dist_checkpoint_load", (size_t)l->shard_count * sizeof *list), false;
+bool situ__dist_bring_wholes(const situ__dist_loading *l, const situ_dist_zero *z, bool (*rest)(void *payload),
+                             void *payload) {
+  static const char op[] = "dist_checkpoint_load";
+  if (!l->shard_count) return rest(payload);
+  situ_move_request *list = situ__alloc((size_t)l->shard_count * sizeof *list);
+  if (!list) return situ__no_memory(op, (size_t)l->shard_count * sizeof *list), false;
   int64_t count = 0;
   for (int64_t k = 0; k < l->shard_count; k++)
     if (!l->shards[k].values)
       list[count++] = (situ_move_request){ .tensor = whole_of(z, l->shards[k].part), .to = l->home };
-  situ_move_plan *plan = situ_move_plan_new("dist_checkpoint_load", list, count);
-  const bool good = plan && situ_move_plan_run(plan, false) == SITU_OK;
+  situ_move_plan *plan = situ_move_plan_new(op, list, count);
+  const bool good = plan && situ_move_plan_run_agreed(plan, false, rest, payload) == SITU_OK;
   situ_move_plan_free(plan);
   situ__free(list);
   return good;
 }
 
 bool situ__dist_commit_shards(const situ__dist_loading *l, const situ_dist_zero *z) {
-  if (l->shard_count && !bring_wholes(l, z)) return false;
   for (int64_t k = 0; k < l->shard_count; k++) {
     const situ__dist_shard *s = &l->shards[k];
     if (!s->values) continue;

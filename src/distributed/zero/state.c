@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "situ/sys/shape.h"
 #include "zero.h"
 
 static const char save_op[] = "dist_zero_state_dict";
@@ -186,12 +187,13 @@ situ_tree *situ_dist_zero_state_dict(situ_dist_zero *zero, int to) {
 bool situ__zero_is_number(const char *name) { return !strcmp(name, "step") || !strcmp(name, "mu_product"); }
 
 bool situ__zero_fits(const char *op, const situ_dist_zero *z, const situ__zero_part *p, const char *name,
-                     int64_t numel) {
-  const int64_t wanted = situ_numel(situ_tree_tensor_at(z->parameters, p->parameter));
-  if (situ__zero_is_number(name) || numel == wanted) return true;
-  return situ__fail(SITU_E_SHAPE, op,
-                    "state.%" PRId64 ".%.90s has %" PRId64 " elements, its parameter %.90s has %" PRId64, p->parameter,
-                    name, numel, situ_tree_key(z->parameters, p->parameter), wanted),
+                     situ_shape shape) {
+  char a[SITU_SHAPE_TEXT], b[SITU_SHAPE_TEXT];
+  const situ_shape wanted = situ_shape_of(situ_tree_tensor_at(z->parameters, p->parameter));
+  if (situ__zero_is_number(name) || situ_shape_equal(&shape, &wanted)) return true;
+  return situ__fail(SITU_E_SHAPE, op, "state.%" PRId64 ".%.90s is %s, its parameter %.90s is %s", p->parameter, name,
+                    situ_shape_text(&shape, a), situ_tree_key(z->parameters, p->parameter),
+                    situ_shape_text(&wanted, b)),
          false;
 }
 
@@ -204,7 +206,7 @@ static situ_tree *part_of_state(const situ_dist_zero *z, const situ__zero_part *
   for (int64_t i = 0; dict && i < situ_tree_count(whole); i++) {
     const char *name = situ_tree_key(whole, i);
     situ_tensor *t = situ_tree_tensor_at(whole, i);
-    if (!situ__zero_fits(load_op, z, p, name, situ_numel(t))) t = NULL;
+    if (!situ__zero_fits(load_op, z, p, name, situ_shape_of(t))) t = NULL;
     else if (!situ__zero_is_number(name)) t = situ__zero_elements(t, p->from, p->count);
     dict = situ_tree_put(dict, name, situ_tree_tensor(t));
   }

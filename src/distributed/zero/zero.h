@@ -119,6 +119,6 @@ situ_tree *situ__zero_own_state(const situ_dist_zero *z, const situ_tree *groups
                                 const void *payload);
 /* Returns false after recording an error if a state called `name` cannot be that of p's parameter. */
 bool situ__zero_fits(const char *op, const situ_dist_zero *z, const situ__zero_part *p, const char *name,
-                     int64_t numel);
+                     situ_shape shape);
 
 #endif
