@@ -81,25 +81,17 @@ static int64_t headers(int size) {
   return rounds;
 }
 
-/* Elements of the last layer that a rank owns in stage 1: its layers are divided in order. */
-static int64_t owned(int size, int r) {
-  const int64_t begin = ELEMENTS * r / size, end = ELEMENTS * (r + 1) / size, frozen = ELEMENTS - LAST;
-  return end <= frozen ? 0 : end - (begin > frozen ? begin : frozen);
-}
-
 /* A bucket of gradients goes as parts and comes back as sums, but in stage 2; then the ranks agree. An optimiser in
-   parts exchanges all parameters in one call, or those of few owners in one for each, and ends with a barrier. */
-static int64_t calls(const counted *t, int size) {
+   parts exchanges all parameters that are stepped in one call, and ends with a barrier. */
+static int64_t calls(const counted *t) {
   const int64_t buckets = t->bucket_bytes ? TENSORS : 1;
-  int64_t count = (t->stage == 2 ? 1 : 2) * buckets + 1 + (t->stage ? 2 : 0);
-  for (int r = 0; r < size - 1 && t->stage == 1 && t->frozen; r++) count += owned(size, r) > 0;
-  return count;
+  return (t->stage == 2 ? 1 : 2) * buckets + 1 + (t->stage ? 2 : 0);
 }
 
-static int64_t bytes(const counted *t, int size, int r) {
+static int64_t bytes(const counted *t, int size) {
   const int64_t gradients = t->frozen ? LAST : ELEMENTS, part = (gradients + size - 1) / size;
-  const int64_t parameters = t->stage == 1 && t->frozen ? owned(size, r) : t->stage ? part : 0;
-  return TENSORS + 4 * (part * (t->stage == 2 ? size : size + 1) + parameters); /* a byte a tensor to agree */
+  const int64_t parts = (t->stage == 2 ? size : size + 1) + (t->stage > 0);
+  return TENSORS + 4 * part * parts; /* a byte a tensor to agree */
 }
 
 /* Options, number and hashes of the tensors are compared at the start, and their values sent. */
@@ -110,10 +102,9 @@ static void expect_counts(const counted *t, int size) {
     if (t->start[r] != first_calls(t) * headers(size))
       fail_msg("start, rank %d of %d: %lld messages", r, size, (long long)t->start[r]);
   for (int r = 0; r < size; r++)
-    if (t->messages[r] != calls(t, size) * headers(size) || (!t->bucket_bytes && t->bytes[r] != bytes(t, size, r)))
+    if (t->messages[r] != calls(t) * headers(size) || (!t->bucket_bytes && t->bytes[r] != bytes(t, size)))
       fail_msg("stage %d, rank %d of %d: %lld messages of %lld calls, %lld bytes, must be %lld", t->stage, r, size,
-               (long long)t->messages[r], (long long)calls(t, size), (long long)t->bytes[r],
-               (long long)bytes(t, size, r));
+               (long long)t->messages[r], (long long)calls(t), (long long)t->bytes[r], (long long)bytes(t, size));
 }
 
 static void a_step_costs_what_it_must(void **state) {

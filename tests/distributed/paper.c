@@ -66,6 +66,7 @@ out:
 typedef struct cost {
   int64_t calls, elements; /* of bf16, that a rank gives to calls */
   int64_t barriers;        /* headers alone */
+  int64_t own;             /* elements of a rank's shares, as long as the longest */
   double network;          /* of device memory; by rings and by pairs, as in paper.h */
 } cost;
 
@@ -77,9 +78,10 @@ static void add_call(cost *c, int size, int64_t blocks, double part) {
 
 /* A bucket's parts go to all ranks and its sums come back, but in stages 2 and 3, where a rank keeps its own. Stage 3
    gathers each unit before forward and backward; 1 and 2 exchange what each rank has stepped, 25 MiB at a time. Here each
-   factor is a bucket, and a unit. */
+   factor is a bucket, and a unit; where factors are small, stage 1 deals out several together. */
 static void add_factor(cost *c, const training *t, int64_t in, int64_t out) {
   const double part = (double)((in * out + t->size - 1) / t->size);
+  c->own += (int64_t)part;
   add_call(c, t->size, t->size, part);
   if (t->stage < 2) add_call(c, t->size, 1, part);
   for (int k = 0; t->stage == 3 && k < 2; k++) add_call(c, t->size, 1, part);
@@ -96,7 +98,8 @@ static cost cost_of(const training *t) {
   for (int k = 0; k < 2; k++) add_factor(&c, t, m->words, m->width);
   for (int k = 0; k < 4 * m->layers; k++) add_factor(&c, t, m->width, m->width);
   for (int k = 0; k < 2 * m->layers; k++) add_factor(&c, t, m->inner, m->width);
-  const int64_t most = (25 << 20) / (2 * t->size), own = (elements_of(m) + t->size - 1) / t->size;
+  const int64_t most = (25 << 20) / (2 * t->size), all = elements_of(m);
+  const int64_t own = t->stage == 1 && 2 * all <= 25 << 20 ? (all + t->size - 1) / t->size : c.own;
   for (int64_t at = 0; (t->stage == 1 || t->stage == 2) && at < own; at += most)
     add_call(&c, t->size, 1, (double)(own - at < most ? own - at : most));
   c.calls++;                                   /* which gradients there are */
@@ -146,6 +149,23 @@ static void a_step_takes_what_it_must(void **state) {
   }
 }
 
+/* Of kernels, the tree in which a bucket's parts are added has one more for each level; all others are as many at any
+   number of ranks. */
+static void kernels_are_those_of_few_ranks(void **state) {
+  (void)state;
+  for (int stage = 0; stage <= 3; stage++) {
+    training few = { .m = medium, .size = 8, .stage = stage, .steps = 2 }, many = few;
+    many.size = 32;
+    paper_ranks(few.size, train, &few);
+    paper_ranks(many.size, train, &many);
+    const int64_t levels = rounds_of(many.size) - rounds_of(few.size),
+                  must = few.step.kernels + levels * factors_of(&few.m);
+    if (many.step.kernels != must)
+      fail_msg("stage %d: %lld kernels on %d ranks, must be %lld", stage, (long long)many.step.kernels, many.size,
+               (long long)must);
+  }
+}
+
 static void show(const training *t) {
   const paper_count *c = &t->step;
   const cost must = cost_of(t);
@@ -154,6 +174,7 @@ static void show(const training *t) {
          t->stage, t->size, (long long)c->headers, (long long)c->calls, (long long)must.calls,
          (double)c->call_bytes * 1e-9, (double)(2 * must.elements + factors_of(&t->m)) * 1e-9, (long long)c->kernels,
          c->time, time_of(t), c->computing, c->transferring, must.network);
+  expect_cost(t);
 }
 
 int main(int count, char **arguments) {
@@ -166,6 +187,7 @@ int main(int count, char **arguments) {
   }
   if (count > 1) return 0;
   const struct CMUnitTest tests[] = { cmocka_unit_test(a_step_costs_what_it_must),
-                                      cmocka_unit_test(a_step_takes_what_it_must) };
+                                      cmocka_unit_test(a_step_takes_what_it_must),
+                                      cmocka_unit_test(kernels_are_those_of_few_ranks) };
   return cmocka_run_group_tests_name("distributed/paper", tests, NULL, NULL);
 }

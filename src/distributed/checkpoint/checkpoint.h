@@ -15,12 +15,12 @@
 situ_tree *situ__dist_own_pieces(const char *op, const situ_comm *comm, const situ_dist_checkpoint *c,
                                  uint64_t *layout);
 
-/* The first part of each parameter in parts, by the parameter's storage. Returns false after recording an error. */
-bool situ__dist_map_parts(const char *op, const situ_dist_zero *z, situ__map *first);
+/* The place of each parameter in parts (one of z->places), by its storage. Returns false after recording an error. */
+bool situ__dist_map_parts(const char *op, const situ_dist_zero *z, situ__map *places);
 
 /* Values for this rank's elements of a parameter in parts; or that the parameter is on meta, and will be with them. */
 typedef struct situ__dist_shard {
-  const situ__zero_part *part;
+  int64_t parameter;
   situ_tensor *values; /* owned; NULL: of the parameter */
   bool taken;          /* the part was on meta, and has their memory already */
 } situ__dist_shard;
@@ -49,7 +49,7 @@ bool situ__dist_bring_wholes(const situ__dist_loading *l, const situ_dist_zero *
 /* Parameters in parts take their values, when all else of the model has. Returns false after recording an error. */
 bool situ__dist_commit_shards(const situ__dist_loading *l, const situ_dist_zero *z);
 /* Frees them; those that were not committed are as before. */
-void situ__dist_end_shards(situ__dist_loading *l, bool commit);
+void situ__dist_end_shards(situ__dist_loading *l, const situ_dist_zero *z, bool commit);
 /* The section "model." of a set: parameters in parts are read into l->shards. NULL after recording an error. */
 situ_tree *situ__dist_read_model(situ__dist_loading *l, const situ__set *set, const situ_dist_checkpoint *c);
 /* With `commit`, which the caller has loaded the model for, all other objects take the state. Cannot fail. */

@@ -55,23 +55,19 @@ static bool measure(const char *op, const situ_tree *flat, int64_t *total, uint6
   return good;
 }
 
-bool situ__dist_map_parts(const char *op, const situ_dist_zero *z, situ__map *first) {
-  for (int64_t k = z->part_count; k-- > 0;) {
-    const situ_tensor *whole = situ_tree_tensor_at(z->parameters, z->parts[k].parameter);
-    if (!situ__map_put(first, situ_desc(whole)->storage, &z->parts[k]))
-      return situ__no_memory(op, (size_t)z->part_count * sizeof *first->entries), false;
-  }
+bool situ__dist_map_parts(const char *op, const situ_dist_zero *z, situ__map *places) {
+  for (int64_t i = 0; i < situ_tree_count(z->parameters); i++)
+    if (z->places[i].deal >= 0 &&
+        !situ__map_put(places, situ_desc(situ_tree_tensor_at(z->parameters, i))->storage, &z->places[i]))
+      return situ__no_memory(op, (size_t)situ_tree_count(z->parameters) * sizeof *places->entries), false;
   return true;
 }
 
-/* A parameter in parts: this rank's are its pieces. first: of its parts. */
-static bool put_shards(const situ_dist_zero *z, const char *name, const situ_tensor *t, const situ__zero_part *first,
-                       situ_tree **file) {
-  for (const situ__zero_part *p = first; p && p < z->parts + z->part_count && p->parameter == first->parameter; p++)
-    if (p->rank == z->comm->rank &&
-        !situ__piece_put(file, name, situ_shape_of(t), p->from, situ__zero_elements(p->values, 0, p->count)))
-      return false;
-  return true;
+/* A parameter in parts: this rank's is a piece. */
+static bool put_shard(const situ_dist_zero *z, const char *name, const situ_tensor *t, const situ__zero_place *at,
+                      situ_tree **file) {
+  const situ__zero_part *p = at ? situ__zero_own_part(z, at - z->places) : NULL;
+  return !p || situ__piece_put(file, name, situ_shape_of(t), p->from, situ__zero_elements(p->values, 0, p->count));
 }
 
 /* Of the elements of all whole tensors in order, each rank has its share; empty tensors are rank 0's. zero: may be
@@ -84,7 +80,7 @@ static bool put_elements(const situ_comm *comm, const situ_dist_zero *zero, cons
   for (int64_t i = 0; i < situ_tree_count(flat); i++) {
     situ_tensor *t = situ_tree_tensor_at(flat, i);
     if (zero && zero->shards && situ_memory_is_away(t)) {
-      if (!put_shards(zero, situ_tree_key(flat, i), t, situ__map_get(parts, situ_desc(t)->storage), file)) return false;
+      if (!put_shard(zero, situ_tree_key(flat, i), t, situ__map_get(parts, situ_desc(t)->storage), file)) return false;
       continue;
     }
     const int64_t end = begin + situ_numel(t), from = situ__max_i64(begin, first), to = situ__min_i64(end, last);
@@ -140,8 +136,8 @@ static bool put_parts(const situ_dist_zero *z, const situ_tree *own, situ_tree *
   for (int64_t k = 0; k < z->part_count; k++) {
     const situ__zero_part *p = &z->parts[k];
     char key[24];
-    (void)snprintf(key, sizeof key, "%" PRId64, p->own);
-    const situ_tree *dict = p->rank == z->comm->rank ? situ_tree_find(state, key) : NULL;
+    (void)snprintf(key, sizeof key, "%" PRId64, k);
+    const situ_tree *dict = situ_tree_find(state, key);
     if (dict && !put_part(z, p, dict, file)) return false;
   }
   return true;

@@ -10,17 +10,13 @@
 
 static bool on_meta(const situ_tensor *t) { return situ_device_of(t).kind == SITU_META; }
 
-static situ_tensor *whole_of(const situ_dist_zero *z, const situ__zero_part *p) {
-  return situ_tree_tensor_at(z->parameters, p->parameter);
-}
-
 /* ---- reading ---- */
 
 typedef struct reading {
   situ__dist_loading *loading;
   const situ_dist_zero *zero;
   const situ_tree *own; /* the module's tensors */
-  situ__map first;      /* of their storages in parts, the first part */
+  situ__map places;     /* of their storages in parts */
 } reading;
 
 static bool add_shard(const char *op, situ__dist_loading *l, situ__dist_shard shard) {
@@ -36,24 +32,22 @@ static bool keep_values(situ__dist_loading *l, const situ__set *set, const situ_
   const situ_device device = on_meta(p->values) ? l->home : situ_device_of(p->values);
   situ_tensor *values = situ_to_dtype(situ_to(read, device), situ_dtype_of(p->values));
   if (values && values == read && set->options.map) values = situ_clone(values); /* not the file's */
-  if (!values || situ_synchronize(device) != SITU_OK || !add_shard(set->op, l, (situ__dist_shard){ p, values, false }))
-    return false;
+  const situ__dist_shard shard = { p->parameter, values, false };
+  if (!values || situ_synchronize(device) != SITU_OK || !add_shard(set->op, l, shard)) return false;
   if (!on_meta(p->values)) return true;
   return l->shards[l->shard_count - 1].taken = situ_take_memory(set->op, p->values, values) == SITU_OK;
 }
 
-static bool read_parts(const reading *r, const situ__set *set, int64_t i, const situ__zero_part *first) {
+static bool read_part(const reading *r, const situ__set *set, int64_t i, int64_t parameter) {
   const situ_dist_zero *z = r->zero;
-  bool good = !on_meta(whole_of(z, first)) || add_shard(set->op, r->loading, (situ__dist_shard){ .part = first });
-  for (const situ__zero_part *p = first; good && p < z->parts + z->part_count && p->parameter == first->parameter;
-       p++) {
-    if (p->rank != z->comm->rank) continue;
-    situ_scope s;
-    situ_scope_begin_no_grad(&s);
-    good = keep_values(r->loading, set, p, situ__set_elements(set, i, p->from, p->count));
-    good = situ_scope_end(&s) == SITU_OK && good;
-  }
-  return good;
+  const situ__dist_shard whole = { .parameter = parameter };
+  const situ__zero_part *p = situ__zero_own_part(z, parameter);
+  if (on_meta(situ_tree_tensor_at(z->parameters, parameter)) && !add_shard(set->op, r->loading, whole)) return false;
+  if (!p) return true;
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  const bool good = keep_values(r->loading, set, p, situ__set_elements(set, i, p->from, p->count));
+  return situ_scope_end(&s) == SITU_OK && good;
 }
 
 /* Of a parameter in parts the model is told the shape. */
@@ -62,9 +56,10 @@ static situ_tensor *read_tensor(const situ__set *set, int64_t i, const char *key
   const situ__piece *piece = &set->pieces[i];
   const situ_tree *found = situ_tree_find(r->own, key);
   situ_tensor *t = found ? situ_tree_value(found) : NULL;
-  const situ__zero_part *first = t && situ_memory_is_away(t) ? situ__map_get(&r->first, situ_desc(t)->storage) : NULL;
-  if (!first) return situ__set_whole(set, i, key, NULL);
-  if (piece->numel == situ_numel(t) && !read_parts(r, set, i, first)) return NULL; /* else the model refuses it */
+  const situ__zero_place *at = t && situ_memory_is_away(t) ? situ__map_get(&r->places, situ_desc(t)->storage) : NULL;
+  if (!at) return situ__set_whole(set, i, key, NULL);
+  if (piece->numel == situ_numel(t) && !read_part(r, set, i, at - r->zero->places))
+    return NULL; /* else the model refuses it */
   return situ_empty(piece->shape, &(situ_options){ .dtype = piece->dtype, .device = { SITU_META, 0 } });
 }
 
@@ -74,9 +69,9 @@ situ_tree *situ__dist_read_model(situ__dist_loading *l, const situ__set *set, co
   reading r = { .loading = l, .zero = c->zero };
   situ_tree *own = situ_nn_state_dict(c->model), *model = NULL;
   r.own = own;
-  if (own && situ__dist_map_parts(set->op, c->zero, &r.first))
+  if (own && situ__dist_map_parts(set->op, c->zero, &r.places))
     model = situ__set_section(set, section, strlen(section), read_tensor, &r);
-  situ__map_free(&r.first);
+  situ__map_free(&r.places);
   situ_tree_free(own);
   return model;
 }
@@ -92,7 +87,8 @@ bool situ__dist_bring_wholes(const situ__dist_loading *l, const situ_dist_zero *
   int64_t count = 0;
   for (int64_t k = 0; k < l->shard_count; k++)
     if (!l->shards[k].values)
-      list[count++] = (situ_move_request){ .tensor = whole_of(z, l->shards[k].part), .to = l->home };
+      list[count++] =
+          (situ_move_request){ .tensor = situ_tree_tensor_at(z->parameters, l->shards[k].parameter), .to = l->home };
   situ_move_plan *plan = situ_move_plan_new(op, list, count);
   const bool good = plan && situ_move_plan_run_agreed(plan, false, rest, payload) == SITU_OK;
   situ_move_plan_free(plan);
@@ -104,17 +100,19 @@ bool situ__dist_commit_shards(const situ__dist_loading *l, const situ_dist_zero 
   for (int64_t k = 0; k < l->shard_count; k++) {
     const situ__dist_shard *s = &l->shards[k];
     if (!s->values) continue;
-    if (!s->taken && situ_swap_memory("dist_checkpoint_load", s->part->values, s->values) != SITU_OK) return false;
-    __atomic_fetch_add(&situ_desc(s->part->values)->storage->version, 1, __ATOMIC_RELAXED);
+    situ_tensor *own = situ__zero_own_part(z, s->parameter)->values;
+    if (!s->taken && situ_swap_memory("dist_checkpoint_load", own, s->values) != SITU_OK) return false;
+    __atomic_fetch_add(&situ_desc(own)->storage->version, 1, __ATOMIC_RELAXED);
   }
   if (l->shard_count) situ__zero_note_step(z);
   return true;
 }
 
-void situ__dist_end_shards(situ__dist_loading *l, bool commit) {
+void situ__dist_end_shards(situ__dist_loading *l, const situ_dist_zero *z, bool commit) {
   while (l->shard_count) {
     situ__dist_shard *s = &l->shards[--l->shard_count];
-    if (s->taken && !commit) SITU_IGNORE(situ_take_memory("dist_checkpoint_load", s->values, s->part->values));
+    if (s->taken && !commit)
+      SITU_IGNORE(situ_take_memory("dist_checkpoint_load", s->values, situ__zero_own_part(z, s->parameter)->values));
     situ_drop(&s->values);
   }
   situ__free(l->shards);

@@ -147,6 +147,12 @@ static inline bool situ__comm_replicates(const char *op, const situ_comm *c) {
 static inline int64_t situ__dist_first(int64_t total, int rank, int size) {
   return total / size * rank + total % size * rank / size;
 }
+/* They are dealt out in turn, as far as their number matters: of the next `count` things behind `before` the first one
+   of a rank; that of rank `size` is `count`. Each rank has as many of all as of one such lot, to a thing. */
+static inline int64_t situ__dist_dealt(int64_t before, int64_t count, int rank, int size) {
+  const int64_t all = before + count, most = all % size, least = before % size;
+  return (all / size - before / size) * rank + (most < rank ? most : rank) - (least < rank ? least : rank);
+}
 
 /* ---- headers (header.c) ---- */
 

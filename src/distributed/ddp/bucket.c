@@ -68,16 +68,9 @@ static void count_before(const situ_dist_ddp *d) {
   }
 }
 
-/* The elements of a group are dealt out to the ranks in turn, as far as their number matters: each rank has as many of
-   all buckets as of one, to an element. The first `count` elements of the group: those of the ranks below `rank`. */
-static int64_t dealt_below(int64_t count, int rank, int size) {
-  return count / size * rank + situ__min_i64(count % size, rank);
-}
-
 int64_t situ__dist_share_begin(const situ_dist_ddp *d, const situ__dist_bucket *b, int rank) {
   const int size = d->comm->size;
-  if (situ__dist_in_parts(d, b))
-    return dealt_below(b->before + b->numel, rank, size) - dealt_below(b->before, rank, size);
+  if (situ__dist_in_parts(d, b)) return situ__dist_dealt(b->before, b->numel, rank, size);
   return situ__min_i64(rank * situ__ceil_div(b->numel, size), b->numel);
 }
 

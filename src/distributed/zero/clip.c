@@ -16,8 +16,7 @@ static bool add_own(const situ_dist_zero *z, situ__exact *x, double p) {
   bool good = situ__zero_set_gradients(z, true);
   for (int64_t k = 0; good && k < z->part_count; k++) {
     const situ__zero_part *part = &z->parts[k];
-    situ_tensor *grad =
-        part->rank == z->comm->rank && situ__zero_has_gradient(z, part->parameter) ? situ_grad(part->values) : NULL;
+    situ_tensor *grad = situ__zero_has_gradient(z, part->parameter) ? situ_grad(part->values) : NULL;
     good = !grad || situ__exact_add(x, grad, p);
   }
   return situ__zero_set_gradients(z, false) && good;
@@ -39,9 +38,7 @@ situ_tensor *situ__zero_gradient_at(const void *zero, int64_t i) {
   const int64_t part = i - situ_tree_count(z->parameters);
   if (part < 0) return situ_grad(situ_tree_tensor_at(z->parameters, i));
   const situ__zero_part *p = &z->parts[part];
-  return p->rank == z->comm->rank && situ_grad_is_in_parts(situ_tree_tensor_at(z->parameters, p->parameter))
-             ? situ_grad(p->values)
-             : NULL;
+  return situ_grad_is_in_parts(situ_tree_tensor_at(z->parameters, p->parameter)) ? situ_grad(p->values) : NULL;
 }
 
 static bool scale_gradients(const situ_dist_zero *z, double norm, double max_norm) {

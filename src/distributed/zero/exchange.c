@@ -1,6 +1,5 @@
-/* Behind a step of stages 1 and 2: all ranks get the elements that others have stepped. The parts that a rank has of
-   one dtype and device are a sequence, which goes in pieces: those of all ranks in one all_gather, or, where few ranks
-   have any, a broadcast of each of these.
+/* Behind a step of stages 1 and 2: all ranks get the elements that others have stepped. What a rank has of one dtype
+   and device is a sequence, which goes in pieces: those of all ranks in one all_gather.
    SPDX-License-Identifier: MIT */
 #include "base/alloc.h"
 #include "base/size.h"
@@ -8,69 +7,130 @@
 
 static const char step_op[] = "dist_zero_step";
 
-/* Bytes that a call brings: they bound its memory, and each call costs headers. Pieces on their way at once. */
-enum { PIECE_BYTES = 25 << 20, IN_FLIGHT = 2 };
+enum { IN_FLIGHT = 2, WAITS = -1, STAYS = -2 };
 
-/* Elements [start, start + count) of the sequence of rank `root`; of all ranks, if that is -1. */
+/* Parameters of a deal, one behind the other, of one dtype and device: all of it, unless the program has cast or moved
+   some. All ranks have as many elements of it in their sequences: as the longest share. */
+typedef struct span {
+  int64_t deal, begin, end; /* elements */
+  int64_t first, behind;    /* parameters; -1: the last one is in it */
+  int64_t each;             /* elements of a rank */
+  int64_t place;            /* where they begin in the sequence; WAITS: in a later one; STAYS: in none */
+  bool filled;              /* this rank has as many, and sends all */
+} span;
+
+/* Elements [start, start + count) of all sequences, in spans from number `first` on. */
 typedef struct piece {
-  int root;
-  int64_t start, count;
+  int64_t first, start, count;
   situ_comm_request *request;
 } piece;
 
-enum { WAITS = -1, STAYS = -2 };
 typedef struct exchange {
   const situ_dist_zero *z;
-  situ_dtype dtype; /* of the sequences that are exchanged now, with that of their first part */
+  situ_dtype dtype; /* of the sequences that are exchanged now, with that of their first parameter */
   situ_device device;
   const char *name;
-  int64_t *place;  /* per part: its start in its rank's sequence; WAITS: it is in a later one; STAYS: in none */
-  int64_t *length; /* per rank: elements of its sequence */
+  span *spans;
+  int64_t span_count;
+  int64_t length; /* of a sequence */
   piece pieces[IN_FLIGHT];
   int next; /* of the pieces: the one that is used next, and has been on its way for longest */
 } exchange;
 
-/* Puts parts of the next dtype and device in sequence. Returns false if there are none. */
+static situ_tensor *parameter_at(const situ_dist_zero *z, int64_t i) { return situ_tree_tensor_at(z->parameters, i); }
+
+/* ---- sequences ---- */
+
+static bool are_alike(const situ_tensor *a, const situ_tensor *b) {
+  return situ_dtype_of(a) == situ_dtype_of(b) && situ_device_equal(situ_device_of(a), situ_device_of(b));
+}
+
+/* The parameters of a deal from number i on. Returns the one behind them. */
+static int64_t add_span(exchange *x, int64_t deal, int64_t i) {
+  const situ_dist_zero *z = x->z;
+  const situ__zero_deal *d = &z->deals[deal];
+  span s = { .deal = deal, .begin = z->places[i].offset, .first = i, .place = STAYS, .filled = true };
+  for (s.end = s.begin; i >= 0 && are_alike(parameter_at(z, s.first), parameter_at(z, i)); i = z->places[i].next) {
+    const bool steps = situ__zero_has_gradient(z, i);
+    if (steps) s.place = WAITS;
+    s.filled = s.filled && steps;
+    s.end += situ_numel(parameter_at(z, i));
+  }
+  const int rank = z->comm->rank, size = z->comm->size;
+  const int64_t from = situ__max_i64(situ__dist_dealt(d->before, d->count, rank, size), s.begin),
+                to = situ__min_i64(situ__dist_dealt(d->before, d->count, rank + 1, size), s.end);
+  s.each = situ__min_i64(situ__ceil_div(d->count, size), s.end - s.begin);
+  s.filled = s.filled && to - from == s.each;
+  s.behind = i;
+  x->spans[x->span_count++] = s;
+  return i;
+}
+
+static void add_spans(exchange *x) {
+  const situ_dist_zero *z = x->z;
+  for (int64_t deal = 0; deal < z->deal_count; deal++)
+    for (int64_t i = z->deals[deal].first; i >= 0;) i = add_span(x, deal, i);
+}
+
+/* Puts spans of the next dtype and device in sequence. Returns false if there are none. */
 static bool begin_sequences(exchange *x) {
   x->name = NULL;
-  memset(x->length, 0, (size_t)x->z->comm->size * sizeof *x->length);
-  for (int64_t k = 0; k < x->z->part_count; k++) {
-    const situ__zero_part *p = &x->z->parts[k];
-    if (x->place[k] != WAITS) {
-      x->place[k] = STAYS;
-      continue;
-    }
-    const situ_dtype dtype = situ_dtype_of(p->values);
-    const situ_device device = situ_device_of(p->values);
+  x->length = 0;
+  for (int64_t k = 0; k < x->span_count; k++) {
+    span *s = &x->spans[k];
+    const situ_tensor *t = parameter_at(x->z, s->first);
+    if (s->place >= 0) s->place = STAYS;
+    if (s->place == STAYS) continue;
     if (!x->name) {
-      x->dtype = dtype;
-      x->device = device;
-      x->name = situ_tree_key(x->z->parameters, p->parameter);
+      x->dtype = situ_dtype_of(t);
+      x->device = situ_device_of(t);
+      x->name = situ_tree_key(x->z->parameters, s->first);
     }
-    if (x->dtype != dtype || !situ_device_equal(x->device, device)) continue;
-    x->place[k] = x->length[p->rank];
-    x->length[p->rank] += p->count;
+    if (x->dtype != situ_dtype_of(t) || !situ_device_equal(x->device, situ_device_of(t))) continue;
+    s->place = x->length;
+    x->length += s->each;
   }
   return x->name != NULL;
 }
 
-/* Sends the elements that a piece has of this rank's parts, or writes those that have arrived into the others. */
-static bool carry_parts(const exchange *x, const piece *f, bool sends) {
-  for (int64_t k = 0; k < x->z->part_count; k++) {
-    const situ__zero_part *p = &x->z->parts[k];
-    const int64_t place = x->place[k], from = situ__max_i64(f->start, place),
-                  end = situ__min_i64(f->start + f->count, place + p->count);
-    if (place < 0 || from >= end || (p->rank == x->z->comm->rank) != sends || (f->root >= 0 && p->rank != f->root))
-      continue;
-    situ_tensor *t = end - from == p->count ? p->values : situ_narrow(p->values, 0, from - place, end - from);
-    const int64_t at = from - f->start, block = f->root < 0 ? p->rank * f->count : 0;
-    if (!t || !(sends ? situ__comm_put(f->request, at, t) : situ__comm_write(f->request, block + at, t))) return false;
-  }
+/* ---- pieces ---- */
+
+/* Sends what a piece has of this rank's elements, or writes those that have arrived into the parameters. */
+static bool carry_span(const exchange *x, const piece *f, const span *s, bool sends) {
+  const situ_dist_zero *z = x->z;
+  const int64_t from = situ__max_i64(f->start - s->place, 0),
+                to = situ__min_i64(f->start + f->count - s->place, s->each);
+  const situ__zero_slice slice = { .begin = s->begin,
+                                   .end = s->end,
+                                   .from = from,
+                                   .count = to - from,
+                                   .at = s->place + from - f->start,
+                                   .block = f->count };
+  for (int64_t i = s->first; i != s->behind; i = z->places[i].next)
+    if (situ__zero_has_gradient(z, i) &&
+        !(sends ? situ__zero_put_slice(z, i, &slice, f->request)
+                : situ__zero_write_slice(z, i, parameter_at(z, i), &slice, f->request, z->comm->rank)))
+      return false;
   return true;
 }
 
+static bool carry_piece(const exchange *x, const piece *f, bool sends) {
+  bool good = true;
+  for (int64_t k = f->first; good && k < x->span_count && x->spans[k].place < f->start + f->count; k++)
+    good = x->spans[k].place < 0 || carry_span(x, f, &x->spans[k], sends);
+  return good;
+}
+
+/* Whether this rank has as many elements as it sends. */
+static bool is_filled(const exchange *x, const piece *f) {
+  bool filled = true;
+  for (int64_t k = f->first; k < x->span_count && x->spans[k].place < f->start + f->count; k++)
+    filled = filled && (x->spans[k].place < 0 || x->spans[k].filled);
+  return filled;
+}
+
 static bool receive_piece(const exchange *x, piece *f) {
-  const bool good = !f->request || (situ__comm_finish(step_op, f->request) && carry_parts(x, f, false));
+  const bool good = !f->request || (situ__comm_finish(step_op, f->request) && carry_piece(x, f, false));
   situ__comm_close(f->request);
   f->request = NULL;
   return good;
@@ -81,51 +141,33 @@ static bool send_piece(exchange *x, piece with) {
   piece *f = &x->pieces[x->next];
   x->next = (x->next + 1) % IN_FLIGHT;
   if (!receive_piece(x, f)) return false;
-  const situ_comm_call call = { with.root < 0 ? SITU_COMM_ALL_GATHER : SITU_COMM_BROADCAST, .dtype = x->dtype,
-                                .count = with.count, .peer = with.root < 0 ? 0 : with.root, .name = x->name };
+  const situ_comm_call call = { SITU_COMM_ALL_GATHER, .dtype = x->dtype, .count = with.count, .name = x->name };
   *f = with;
   f->request = situ__comm_open_for(step_op, c, &call, situ__comm_way_on(c, &call, x->device));
-  if (!f->request) return false;
-  if (f->request->sent) {
-    const bool fills = f->start + f->count <= x->length[c->rank];
-    if ((!fills && !situ__comm_clear(f->request)) || !carry_parts(x, f, true)) return false;
-  }
+  if (!f->request || (!is_filled(x, f) && !situ__comm_clear(f->request)) || !carry_piece(x, f, true)) return false;
   situ__comm_post(c, f->request);
   return true;
 }
 
-/* The sequences of an all_gather are as long as the longest: at most half of what it brings is filling. */
 static bool exchange_sequences(exchange *x) {
-  const int size = x->z->comm->size;
-  int64_t longest = 0, total = 0;
-  for (int r = 0; r < size; r++) {
-    longest = situ__max_i64(longest, x->length[r]);
-    total += x->length[r];
-  }
-  const bool together = longest * size <= 2 * total;
-  const int64_t most = PIECE_BYTES / ((int64_t)situ_dtype_size(x->dtype) * (together ? size : 1));
+  const int64_t most = SITU__ZERO_PIECE / ((int64_t)situ_dtype_size(x->dtype) * x->z->comm->size);
   bool good = true;
-  for (int root = together ? -1 : 0; good && root < (together ? 0 : size); root++) {
-    const int64_t length = together ? longest : x->length[root];
-    for (int64_t at = 0; good && at < length; at += most)
-      good = send_piece(x, (piece){ root, at, situ__min_i64(most, length - at), NULL });
+  for (int64_t at = 0, k = 0; good && at < x->length; at += most) {
+    while (x->spans[k].place < 0 || x->spans[k].place + x->spans[k].each <= at) k++;
+    good = send_piece(x, (piece){ k, at, situ__min_i64(most, x->length - at), NULL });
   }
   for (int i = 0; good && i < IN_FLIGHT; i++) good = receive_piece(x, &x->pieces[(x->next + i) % IN_FLIGHT]);
   return good;
 }
 
 static bool exchange_all(exchange *x) {
-  const situ_dist_zero *z = x->z;
-  const size_t count = (size_t)(z->part_count + z->comm->size);
-  if (!(x->place = situ__alloc(count * sizeof *x->place)))
-    return situ__no_memory(step_op, count * sizeof *x->place), false;
-  x->length = x->place + z->part_count;
-  for (int64_t k = 0; k < z->part_count; k++)
-    x->place[k] = situ__zero_has_gradient(z, z->parts[k].parameter) ? WAITS : STAYS;
+  const size_t bytes = ((size_t)situ_tree_count(x->z->parameters) + 1) * sizeof *x->spans;
+  if (!(x->spans = situ__alloc(bytes))) return situ__no_memory(step_op, bytes), false;
+  add_spans(x);
   bool good = true;
   while (good && begin_sequences(x)) good = exchange_sequences(x);
   for (int i = 0; i < IN_FLIGHT; i++) situ__comm_close(x->pieces[i].request);
-  situ__free(x->place);
+  situ__free(x->spans);
   return good;
 }
 

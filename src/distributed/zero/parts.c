@@ -3,7 +3,7 @@
    SPDX-License-Identifier: MIT */
 #include <inttypes.h>
 
-#include "base/size.h"
+#include "base/alloc.h"
 #include "zero.h"
 #include "situ/sys/grad.h"
 
@@ -61,33 +61,33 @@ static bool group_items(const char *op, const situ_dist_zero *z, int64_t first) 
   return situ__dist_fill_buckets(op, d);
 }
 
-/* The parts of a parameter: where it lies in the ranks' shares of its bucket. One that does not require a gradient has
-   no bucket and no parts. */
-static bool divide_parameter(situ_dist_zero *z, int64_t parameter, int64_t *own) {
-  situ_dist_ddp *d = z->ddp;
-  const int64_t index = situ__zero_find_item(d, situ_tree_tensor_at(z->parameters, parameter));
-  const situ__dist_item *item = &d->items[index];
-  for (int rank = 0; item->bucket >= 0 && rank < z->comm->size; rank++) {
-    const situ__dist_bucket *b = &d->buckets[item->bucket];
-    const int64_t from = situ__max_i64(situ__dist_share_begin(d, b, rank), item->offset),
-                  to = situ__min_i64(situ__dist_share_begin(d, b, rank + 1), item->offset + item->numel);
-    const situ__zero_part part = { .parameter = parameter,
-                                   .from = from - item->offset,
-                                   .count = to - from,
-                                   .group = z->group_count,
-                                   .rank = rank,
-                                   .own = own[rank],
-                                   .item = index };
-    if (from >= to) continue;
-    if (!situ__zero_add_part(z, part)) return false;
-    own[rank]++;
+/* Buckets are deals, with their parameters in the same order. One that does not require a gradient is in none. */
+static bool deal_buckets(const char *op, situ_dist_zero *z, int64_t first) {
+  const situ_dist_ddp *d = z->ddp;
+  const size_t bytes = (size_t)(d->item_count + 1) * sizeof(int64_t);
+  int64_t *parameter = situ__alloc(bytes); /* of each item of the group */
+  if (!parameter) return situ__no_memory(op, bytes), false;
+  for (int64_t i = first; i < situ_tree_count(z->parameters); i++) {
+    const int64_t item = situ__zero_find_item(z->ddp, situ_tree_tensor_at(z->parameters, i));
+    z->places[i] = (situ__zero_place){ .deal = -1, .next = -1, .part = -1, .item = item };
+    parameter[item] = i;
   }
-  return true;
+  bool good = true;
+  for (int64_t i = 0; good && i < d->bucket_count; i++) {
+    const situ__dist_bucket *b = &d->buckets[i];
+    const int64_t deal = z->deal_count;
+    for (int64_t k = 0; good && b->group == z->group_count && k < b->count; k++)
+      good = situ__zero_place_in(z, parameter[b->items[k]], deal);
+  }
+  situ__free(parameter);
+  return good;
 }
 
 /* ---- gradients ---- */
 
-static bool is_mine(const situ_dist_zero *z, const situ__zero_part *p) { return p->rank == z->comm->rank; }
+static const situ__dist_item *item_of(const situ_dist_zero *z, const situ__zero_part *p) {
+  return &z->ddp->items[z->places[p->parameter].item];
+}
 
 static bool prepare_gradients(const situ_dist_zero *z) {
   const situ_dist_ddp *d = z->ddp;
@@ -96,11 +96,10 @@ static bool prepare_gradients(const situ_dist_zero *z) {
   bool good = true;
   for (int64_t k = 0; good && k < z->part_count; k++) {
     const situ__zero_part *p = &z->parts[k];
-    const situ__dist_item *item = &d->items[p->item];
+    const situ__dist_item *item = item_of(z, p);
     const situ__dist_bucket *b = &d->buckets[item->bucket];
-    if (!is_mine(z, p)) continue;
     situ_tensor *grad =
-        situ_narrow(b->share, 0, item->offset + p->from - situ__dist_share_begin(d, b, p->rank), p->count);
+        situ_narrow(b->share, 0, item->offset + p->from - situ__dist_share_begin(d, b, z->comm->rank), p->count);
     good = grad && situ_set_grad(p->values, grad) == SITU_OK;
   }
   return situ_scope_end(&s) == SITU_OK && good;
@@ -109,8 +108,7 @@ static bool prepare_gradients(const situ_dist_zero *z) {
 static bool commit_gradients(const situ_dist_zero *z) {
   const situ_dist_ddp *d = z->ddp;
   for (int64_t k = 0; k < z->part_count; k++)
-    if (is_mine(z, &z->parts[k]) && !d->items[z->parts[k].item].used)
-      SITU_IGNORE(situ_set_grad(z->parts[k].values, NULL));
+    if (!item_of(z, &z->parts[k])->used) SITU_IGNORE(situ_set_grad(z->parts[k].values, NULL));
   for (int64_t i = 0; i < d->parameter_count; i++) {
     const situ__dist_item *item = &d->items[i];
     if (item->used && item->bucket >= 0 && situ__dist_in_parts(d, &d->buckets[item->bucket]) &&
@@ -121,8 +119,7 @@ static bool commit_gradients(const situ_dist_zero *z) {
 }
 
 void situ__zero_drop_gradients(const situ_dist_zero *z) {
-  for (int64_t k = 0; k < z->part_count; k++)
-    if (is_mine(z, &z->parts[k])) SITU_IGNORE(situ_set_grad(z->parts[k].values, NULL));
+  for (int64_t k = 0; k < z->part_count; k++) SITU_IGNORE(situ_set_grad(z->parts[k].values, NULL));
 }
 
 static void forget_ddp(situ_dist_zero *z) {
@@ -136,14 +133,10 @@ static const situ__dist_parts in_parts = { prepare_gradients, commit_gradients, 
 
 bool situ__zero_divide_buckets(const char *op, situ_dist_zero *z, int64_t first) {
   if (!group_items(op, z, first)) return false;
-  int64_t own[SITU__COMM_RANKS];
-  for (int r = 0; r < z->comm->size; r++) own[r] = situ__zero_count_parts(z, r);
   z->ddp->zero = z;
   z->ddp->parts = &in_parts;
   z->ddp->parted_groups = z->group_count + 1;
-  for (int64_t i = first; i < situ_tree_count(z->parameters); i++)
-    if (!divide_parameter(z, i, own)) return false;
-  return true;
+  return deal_buckets(op, z, first);
 }
 
 void situ__zero_undo_divide(const situ_dist_zero *z) {

@@ -98,11 +98,8 @@ static bool drop_together(const char *op, const situ_dist_zero *z) {
 static bool write_back(const situ_dist_zero *z, int64_t item) {
   situ_tensor *t = z->ddp->items[item].tensor;
   if (situ_version_of(t) == z->shards->versions[item]) return true;
-  for (int64_t k = z->shards->parts[item]; situ__zero_is_part_of(z, k, item); k++) {
-    const situ__zero_part *p = &z->parts[k];
-    if (p->rank == z->comm->rank && !situ_copy_(p->values, situ__zero_elements(t, p->from, p->count))) return false;
-  }
-  return true;
+  const situ__zero_part *p = situ__zero_own_part(z, z->shards->parameters[item]);
+  return !p || situ_copy_(p->values, situ__zero_elements(t, p->from, p->count));
 }
 
 /* Frees the parameters of a bucket without a holder. */
@@ -133,7 +130,7 @@ bool situ__zero_scatter(const char *op, const situ_dist_zero *z, bool writes) {
 
 void situ__zero_note_step(const situ_dist_zero *z) {
   for (int64_t i = 0; z->ddp && i < z->ddp->parameter_count; i++)
-    if (z->shards->parts[i] >= 0)
+    if (z->shards->parameters[i] >= 0)
       __atomic_fetch_add(&situ_desc(z->ddp->items[i].tensor)->storage->version, 1, __ATOMIC_RELAXED);
 }
 
@@ -385,11 +382,11 @@ static bool make_shards(const char *op, situ_dist_zero *z) {
   s->ahead = s->last[FORWARD] = s->last[BACKWARD] = NONE_NEXT;
   s->pass[FORWARD] = s->pass[BACKWARD] = 1;
   s->behind = -1;
-  s->parts = situ__alloc(items * sizeof *s->parts);
+  s->parameters = situ__alloc(items * sizeof *s->parameters);
   s->versions = situ__calloc(items, sizeof *s->versions);
   s->marks = situ__calloc(items, sizeof *s->marks);
-  if (!s->parts || !s->versions || !s->marks) return situ__no_memory(op, items * 3 * sizeof *s->parts), false;
-  for (size_t i = 0; i < items; i++) s->parts[i] = -1;
+  if (!s->parameters || !s->versions || !s->marks) return situ__no_memory(op, items * 3 * sizeof *s->parameters), false;
+  for (size_t i = 0; i < items; i++) s->parameters[i] = -1;
   for (int64_t i = 0; i < z->ddp->item_count; i++) z->ddp->items[i].unit = -1;
   return true;
 }
@@ -439,9 +436,8 @@ static bool show_part(const situ_dist_zero *z, int64_t item) {
   situ_tensor *whole = z->ddp->items[item].tensor;
   situ_part part = { .whole = situ_shape_of(whole), .dim = -1, .blocks = 1 };
   char name[SITU__ZERO_NAME];
-  for (int64_t k = z->shards->parts[item]; situ__zero_is_part_of(z, k, item); k++) {
-    const situ__zero_part *p = &z->parts[k];
-    if (p->rank != z->comm->rank) continue;
+  const situ__zero_part *p = situ__zero_own_part(z, z->shards->parameters[item]);
+  if (p) {
     part.from = p->from, part.to = p->from + p->count;
     if (situ_follow(p->values, whole) != SITU_OK || !situ_set_name(p->values, situ__zero_part_name(z, p, name)))
       return false;
@@ -457,17 +453,18 @@ bool situ__zero_prepare_shards(const char *op, situ_dist_zero *z) {
   if (!holders) return situ__no_memory(op, bytes), false;
   situ__free(s->holders);
   s->holders = holders;
-  for (int64_t i = 0; i < d->item_count; i++) s->parts[i] = -1;
-  for (int64_t k = z->part_count; k-- > 0;) {
-    const int64_t i = z->parts[k].item;
-    s->parts[i] = k;
+  for (int64_t i = 0; i < d->item_count; i++) s->parameters[i] = -1;
+  for (int64_t k = situ_tree_count(z->parameters); k-- > 0;) {
+    const int64_t i = z->places[k].item;
+    if (z->places[k].deal < 0) continue;
+    s->parameters[i] = k;
     if (s->marks[i]) continue;
     if (situ_register_grad_ready_hook(d->items[i].tensor, on_ready, &s->marks[i]) != SITU_OK) return false;
     s->marks[i] = z;
     s->versions[i] = situ_version_of(d->items[i].tensor);
   }
   for (int64_t i = 0; i < d->item_count; i++)
-    if (s->parts[i] >= 0 && !show_part(z, i)) return false;
+    if (s->parameters[i] >= 0 && !show_part(z, i)) return false;
   z->ddp->lockstep = true;
   return true;
 }
@@ -492,7 +489,7 @@ void situ__zero_end_shards(situ_dist_zero *z) {
   situ__free(s->units);
   situ__free(s->uses);
   situ__free(s->holders);
-  situ__free(s->parts);
+  situ__free(s->parameters);
   situ__free(s->versions);
   situ__free(s->marks);
   *s = (situ__zero_shards){ 0 };

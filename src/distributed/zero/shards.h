@@ -40,7 +40,7 @@ struct situ__zero_shards {
   int64_t *uses; /* items of ddp, by unit */
   int64_t use_count, use_capacity;
   situ__zero_holder *holders; /* one for each bucket of ddp */
-  int64_t *parts;             /* per item: the number of its first part; -1: it is whole */
+  int64_t *parameters;        /* per item: its number in the optimiser, if it is in parts; -1: it is whole */
   uint32_t *versions;         /* per item: when it was gathered */
   situ_dist_zero **marks;     /* per item: what its hook gets, the address of its element; NULL: it has none */
   uint64_t visit;
@@ -51,10 +51,6 @@ struct situ__zero_shards {
   int *guess;       /* why: the `next` of the unit before it */
   int64_t behind;   /* handle of the hook behind the module's forward; -1: none */
 };
-
-static inline bool situ__zero_is_part_of(const situ_dist_zero *z, int64_t k, int64_t item) {
-  return k < z->part_count && z->parts[k].item == item;
-}
 
 /* ---- gathering (gather.c) ---- */
 

@@ -30,11 +30,10 @@ typedef struct saving {
   int to;
 } saving;
 
-static bool is_mine(const saving *s, const situ__zero_part *p) { return p->rank == s->z->comm->rank; }
-
-static const situ_tree *state_of(const saving *s, const situ__zero_part *p) {
+/* Of this rank's part of a parameter. */
+static const situ_tree *state_of(const saving *s, int64_t parameter) {
   char key[24];
-  (void)snprintf(key, sizeof key, "%" PRId64, p->own);
+  (void)snprintf(key, sizeof key, "%" PRId64, s->z->places[parameter].part);
   return situ_tree_find(s->state, key);
 }
 
@@ -55,17 +54,18 @@ static bool describe(const situ_tree *dict, situ__zero_record *r) {
   return true;
 }
 
-/* The record of the parameter whose first part is p, on the rank that collects. */
-static bool tell_record(const saving *s, const situ__zero_part *p, const char *name, situ__zero_record *r) {
-  const bool collects = s->z->comm->rank == s->to;
-  if (is_mine(s, p) && !describe(state_of(s, p), r)) return false;
-  if (p->rank == s->to || (!collects && !is_mine(s, p))) return true;
+/* The record of a parameter, from its first owner to the rank that collects. */
+static bool tell_record(const saving *s, int64_t parameter, int owner, const char *name, situ__zero_record *r) {
+  const int me = s->z->comm->rank;
+  const bool collects = me == s->to;
+  if (owner == me && !describe(state_of(s, parameter), r)) return false;
+  if (owner == s->to || (!collects && owner != me)) return true;
   const situ_comm_call call = { collects ? SITU_COMM_RECEIVE : SITU_COMM_SEND,
                                 .dtype = SITU_U8,
                                 .count = sizeof *r,
                                 .send = r,
                                 .receive = r,
-                                .peer = collects ? p->rank : s->to,
+                                .peer = collects ? owner : s->to,
                                 .name = name };
   return situ_comm_run(s->z->comm, &call) == SITU_OK;
 }
@@ -83,8 +83,8 @@ static situ_tree *make_state(const situ__zero_record *r, situ_tensor *parameter,
   return dict;
 }
 
-static bool send_part(const saving *s, const situ__zero_part *p, const char *name) {
-  const situ_tree *dict = state_of(s, p);
+static bool send_part(const saving *s, int64_t parameter, const char *name) {
+  const situ_tree *dict = state_of(s, parameter);
   for (int64_t i = 0; dict && i < situ_tree_count(dict); i++) {
     situ_tensor *t = situ_tree_tensor_at(dict, i);
     if (situ_dim(t) > 0 && situ_comm_send(s->z->comm, t, s->to, name) != SITU_OK) return false;
@@ -94,39 +94,42 @@ static bool send_part(const saving *s, const situ__zero_part *p, const char *nam
 
 static situ_tensor *on_host(situ_tensor *t) { return situ_to(t, (situ_device){ SITU_CPU, 0 }); }
 
-static bool collect_part(const saving *s, const situ__zero_part *p, const char *name, const situ__zero_record *r,
-                         situ_tensor *const *whole) {
+static bool collect_part(const saving *s, const situ__zero_part *p, int owner, const char *name,
+                         const situ__zero_record *r, situ_tensor *const *whole) {
   for (int e = 0; e < r->count; e++) {
     if (r->entry[e].is_number) continue;
     situ_tensor *at = situ__zero_elements(whole[e], p->from, p->count);
-    if (is_mine(s, p) ? !at || !situ_copy_(at, on_host(situ_tree_get(state_of(s, p), r->entry[e].name)))
-                      : !at || situ_comm_receive(s->z->comm, at, p->rank, name) != SITU_OK)
+    if (!at || (owner == s->to ? !situ_copy_(at, on_host(situ_tree_get(state_of(s, p->parameter), r->entry[e].name)))
+                               : situ_comm_receive(s->z->comm, at, owner, name) != SITU_OK))
       return false;
   }
   return true;
 }
 
-/* Parts k, k + 1, ... are of one parameter. Returns the number of the part behind them, -1 after recording an error. */
-static int64_t save_parameter(const saving *s, int64_t k, situ_tree **state) {
+/* Returns false after recording an error. */
+static bool save_parameter(const saving *s, int64_t parameter, situ_tree **state) {
   const situ_dist_zero *z = s->z;
-  const int64_t parameter = z->parts[k].parameter;
+  if (z->places[parameter].deal < 0) return true;
   const char *name = situ_tree_key(z->parameters, parameter);
+  int owner = situ__zero_first_rank(z, parameter);
   situ__zero_record r = { 0 };
   situ_tensor *whole[ENTRIES];
   situ_tree *dict = NULL;
   const bool collects = z->comm->rank == s->to;
-  if (!tell_record(s, &z->parts[k], name, &r)) return -1;
-  if (collects && !(dict = make_state(&r, situ_tree_tensor_at(z->parameters, parameter), whole))) return -1;
+  if (!tell_record(s, parameter, owner, name, &r)) return false;
+  if (collects && !(dict = make_state(&r, situ_tree_tensor_at(z->parameters, parameter), whole))) return false;
   bool good = true;
-  for (; good && k < z->part_count && z->parts[k].parameter == parameter; k++) {
-    if (collects) good = collect_part(s, &z->parts[k], name, &r, whole);
-    else if (is_mine(s, &z->parts[k])) good = send_part(s, &z->parts[k], name);
+  for (; good && owner < z->comm->size; owner++) {
+    const situ__zero_part p = situ__zero_part_of(z, parameter, owner);
+    if (!p.count) break;
+    if (collects) good = collect_part(s, &p, owner, name, &r, whole);
+    else if (owner == z->comm->rank) good = send_part(s, parameter, name);
   }
   char key[24];
   (void)snprintf(key, sizeof key, "%" PRId64, parameter);
-  if (good && collects && r.count) return (*state = situ_tree_put(*state, key, dict)) ? k : -1;
+  if (good && collects && r.count) return (*state = situ_tree_put(*state, key, dict)) != NULL;
   situ_tree_free(dict);
-  return good ? k : -1;
+  return good;
 }
 
 /* A group's hyperparameters, for the parameters from number `first` on. */
@@ -157,8 +160,8 @@ static situ_tree *whole_dict(situ_tree *state, situ_tree *groups) {
 
 static situ_tree *collect(const saving *s, const situ_tree *own) {
   situ_tree *state = situ_tree_dict();
-  for (int64_t k = 0; k >= 0 && state && k < s->z->part_count;)
-    if ((k = save_parameter(s, k, &state)) < 0) {
+  for (int64_t i = 0; state && i < situ_tree_count(s->z->parameters); i++)
+    if (!save_parameter(s, i, &state)) {
       situ_tree_free(state);
       return NULL;
     }
@@ -243,7 +246,7 @@ static situ_tree *own_groups(const situ_dist_zero *z, const situ_tree *flat) {
   for (int g = 0; g < z->group_count && list; g++) {
     char section[32];
     int64_t count = 0;
-    for (int64_t k = 0; k < z->part_count; k++) count += z->parts[k].rank == z->comm->rank && z->parts[k].group == g;
+    for (int64_t k = 0; k < z->part_count; k++) count += z->parts[k].group == g;
     (void)snprintf(section, sizeof section, "param_groups.%d", g);
     situ_tree *group = situ_tree_section(flat, section);
     list = situ_tree_append(list, group ? group_for(group, first, count) : NULL);
@@ -258,11 +261,9 @@ situ_tree *situ__zero_own_state(const situ_dist_zero *z, const situ_tree *groups
   if (!same_groups(z, groups)) return NULL;
   situ_tree *state = situ_tree_dict();
   for (int64_t k = 0; k < z->part_count && state; k++) {
-    const situ__zero_part *p = &z->parts[k];
     char key[24];
-    if (p->rank != z->comm->rank) continue;
-    (void)snprintf(key, sizeof key, "%" PRId64, p->own);
-    state = situ_tree_put(state, key, read(z, p, payload));
+    (void)snprintf(key, sizeof key, "%" PRId64, k);
+    state = situ_tree_put(state, key, read(z, &z->parts[k], payload));
   }
   return whole_dict(state, own_groups(z, groups));
 }

@@ -45,7 +45,7 @@ static bool add_groups(situ_dist_zero *z, const situ_dist_zero *like, const situ
   bool good = map_parameters(module, &copies);
   for (int g = 0; g < like->group_count && good; g++) {
     situ_tree *group = twins_of(like, g, &copies);
-    good = group && situ__zero_add_twins(op, z, group);
+    good = group && situ__zero_add_twins(op, z, group, like);
     situ_tree_free(group);
   }
   situ__map_free(&copies);

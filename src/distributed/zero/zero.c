@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "situ/sys/grad.h"
@@ -53,43 +54,6 @@ static bool can_divide(const char *op, const situ_dist_zero *z, const situ_tree 
          false;
 }
 
-bool situ__zero_add_part(situ_dist_zero *z, situ__zero_part part) {
-  if (!situ__grow(new_op, &z->parts, &z->part_capacity, sizeof *z->parts, z->part_count + 1)) return false;
-  const bool apart = z->shards != NULL;
-  part.values = apart && part.rank != z->comm->rank
-                    ? NULL
-                    : situ__zero_elements(situ_tree_tensor_at(z->parameters, part.parameter), part.from, part.count);
-  if (apart && part.values) part.values = situ_clone(part.values);
-  if (!situ_retain(part.values) && (!apart || part.rank == z->comm->rank)) return false;
-  z->parts[z->part_count++] = part;
-  return true;
-}
-
-int64_t situ__zero_count_parts(const situ_dist_zero *z, int rank) {
-  int64_t count = 0;
-  for (int64_t k = 0; k < z->part_count; k++) count += z->parts[k].rank == rank;
-  return count;
-}
-
-/* Every parameter from `first` on has a part for each rank that owns some of it. */
-static bool divide(situ_dist_zero *z, int64_t first, int64_t total) {
-  const int64_t count = situ_tree_count(z->parameters);
-  int64_t at = 0, own = situ__zero_count_parts(z, 0);
-  int rank = 0;
-  for (int64_t i = first; i < count; i++) {
-    const int64_t end = at + situ_numel(situ_tree_tensor_at(z->parameters, i)), begin = at;
-    while (at < end) {
-      const int64_t limit = situ__dist_first(total, rank + 1, z->comm->size), to = limit < end ? limit : end;
-      const situ__zero_part part = {
-        .parameter = i, .from = at - begin, .count = to - at, .group = z->group_count, .rank = rank, .own = own++
-      };
-      if (!situ__zero_add_part(z, part)) return false;
-      if ((at = to) == limit) own = situ__zero_count_parts(z, ++rank);
-    }
-  }
-  return true;
-}
-
 const char *situ__zero_part_name(const situ_dist_zero *z, const situ__zero_part *p, char name[SITU__ZERO_NAME]) {
   (void)snprintf(name, SITU__ZERO_NAME, "%.120s[%" PRId64 ":%" PRId64 "]", situ_tree_key(z->parameters, p->parameter),
                  p->from, p->from + p->count);
@@ -101,7 +65,6 @@ situ_tree *situ__zero_own_parts(const situ_dist_zero *z, int64_t first) {
   for (int64_t k = first; k < z->part_count && own; k++) {
     const situ__zero_part *p = &z->parts[k];
     char name[SITU__ZERO_NAME];
-    if (p->rank != z->comm->rank) continue;
     own = situ_tree_put(own, situ__zero_part_name(z, p, name), situ_tree_tensor(p->values));
   }
   return own;
@@ -109,17 +72,35 @@ situ_tree *situ__zero_own_parts(const situ_dist_zero *z, int64_t first) {
 
 /* ---- parameter groups ---- */
 
-/* Compares numbers with rank 0's: parts of other sizes could not be exchanged. */
+/* What the division depends on. */
+static int64_t hash_group(const situ_tree *group) {
+  uint64_t hash = 0;
+  for (int64_t i = 0; i < situ_tree_count(group); i++) {
+    const situ_tensor *t = situ_tree_tensor_at(group, i);
+    const uint64_t about[] = { hash, (uint64_t)situ_numel(t), (uint64_t)situ_dtype_of(t),
+                               (uint64_t)situ_requires_grad(t) };
+    hash = situ__dist_hash(about, sizeof about);
+  }
+  return (int64_t)hash;
+}
+
+/* Compares with rank 0's: other parts could not be exchanged. */
 static bool same_parameters(const char *op, const situ_dist_zero *z, const situ_tree *group) {
-  const int64_t mine[2] = { situ_tree_count(group), all_elements(z, group) };
-  int64_t theirs[2] = { mine[0], mine[1] };
-  const situ_comm_call call = { SITU_COMM_BROADCAST, .dtype = SITU_I64, .count = 2,
+  const int64_t mine[3] = { situ_tree_count(group), all_elements(z, group), hash_group(group) };
+  int64_t theirs[3];
+  memcpy(theirs, mine, sizeof theirs);
+  const situ_comm_call call = { SITU_COMM_BROADCAST, .dtype = SITU_I64, .count = 3,
                                 .send = mine,        .receive = theirs, .name = "parameters" };
   if (situ__comm_call(op, z->comm, &call) != SITU_OK) return false;
-  if (mine[0] == theirs[0] && mine[1] == theirs[1]) return true;
-  situ__fail(SITU_E_COMM, op,
-             "rank %d has %" PRId64 " parameters of %" PRId64 " elements, rank 0 %" PRId64 " of %" PRId64,
-             z->comm->rank, mine[0], mine[1], theirs[0], theirs[1]);
+  if (memcmp(mine, theirs, sizeof mine) == 0) return true;
+  if (mine[0] == theirs[0] && mine[1] == theirs[1])
+    situ__fail(SITU_E_COMM, op,
+               "rank %d has parameters of other sizes or dtypes than rank 0, or other ones require a gradient",
+               z->comm->rank);
+  else
+    situ__fail(SITU_E_COMM, op,
+               "rank %d has %" PRId64 " parameters of %" PRId64 " elements, rank 0 %" PRId64 " of %" PRId64,
+               z->comm->rank, mine[0], mine[1], theirs[0], theirs[1]);
   situ_comm_abort(z->comm, situ_error_message());
   return false;
 }
@@ -150,11 +131,11 @@ typedef struct rule {
   situ_dist_make_optim make;
   double lr;
   const situ_optim_options *options;
-  bool later; /* it gets an optimiser when all groups are there */
+  const situ_dist_zero *like; /* it is a twin of this one, and gets an optimiser when all groups are there; or NULL */
 } rule;
 
 static bool make_group(situ_dist_zero *z, int64_t part, rule with) {
-  if (with.later) return true;
+  if (with.like) return true;
   situ_tree *own = situ__zero_own_parts(z, part);
   if (!own) return false;
   if (!with.make) return situ_optim_add_param_group(z->optim, own, with.options) == SITU_OK;
@@ -163,7 +144,7 @@ static bool make_group(situ_dist_zero *z, int64_t part, rule with) {
 
 /* On error the optimiser is as it was. */
 static bool add_group(const char *op, situ_dist_zero *z, const situ_tree *group, rule with) {
-  const int64_t first = z->parameters ? situ_tree_count(z->parameters) : 0, part = z->part_count;
+  const int64_t first = z->parameters ? situ_tree_count(z->parameters) : 0, part = z->part_count, deals = z->deal_count;
   const size_t bytes = (size_t)(z->group_count + 1) * sizeof *z->group_ends;
   situ_tree *before = z->parameters, *all = join_parameters(op, z, group);
   int64_t *ends = all ? situ__realloc(z->group_ends, bytes) : NULL;
@@ -171,17 +152,18 @@ static bool add_group(const char *op, situ_dist_zero *z, const situ_tree *group,
   if (ends) z->group_ends = ends;
   z->parameters = all;
   const bool divided =
-      ends && (z->parts_gradients ? situ__zero_divide_buckets(op, z, first) : divide(z, first, all_elements(z, group)));
+      ends && situ__grow(op, &z->places, &z->place_capacity, sizeof *z->places, situ_tree_count(all)) &&
+      (z->parts_gradients ? situ__zero_divide_buckets(op, z, first) : situ__zero_deal_out(z, first, with.like)) &&
+      situ__zero_make_parts(z, first);
   if (divided && (!z->shards || situ__zero_prepare_shards(op, z)) && make_group(z, part, with)) {
     z->group_ends[z->group_count++] = situ_tree_count(all);
     situ_tree_free(before);
     return !z->shards || situ__zero_scatter(op, z, false);
   }
-  while (z->part_count > part) {
-    const situ__zero_part *p = &z->parts[--z->part_count];
-    if (z->shards) SITU_IGNORE(situ_set_part(situ_tree_tensor_at(all, p->parameter), NULL));
-    situ_release(p->values);
-  }
+  while (z->part_count > part) situ_release(z->parts[--z->part_count].values);
+  z->deal_count = deals;
+  for (int64_t i = first; all && z->shards && i < situ_tree_count(all); i++)
+    SITU_IGNORE(situ_set_part(situ_tree_tensor_at(all, i), NULL));
   if (z->parts_gradients) situ__zero_undo_divide(z);
   situ_tree_free(all);
   z->parameters = before;
@@ -199,8 +181,8 @@ static bool agree_and_add(const char *op, situ_dist_zero *z, const situ_tree *gr
   return situ_scope_end(&s) == SITU_OK && good;
 }
 
-bool situ__zero_add_twins(const char *op, situ_dist_zero *z, const situ_tree *group) {
-  return add_group(op, z, group, (rule){ .later = true });
+bool situ__zero_add_twins(const char *op, situ_dist_zero *z, const situ_tree *group, const situ_dist_zero *like) {
+  return add_group(op, z, group, (rule){ .like = like });
 }
 
 void situ__zero_free(situ_dist_zero *z) {
@@ -209,6 +191,8 @@ void situ__zero_free(situ_dist_zero *z) {
   situ_optim_free(z->optim);
   for (int64_t k = 0; k < z->part_count; k++) situ_release(z->parts[k].values);
   situ__free(z->parts);
+  situ__free(z->deals);
+  situ__free(z->places);
   situ__free(z->group_ends);
   situ_tree_free(z->parameters);
   situ__free(z->shards);
@@ -291,7 +275,7 @@ bool situ__zero_set_gradients(const situ_dist_zero *z, bool on) {
   for (int64_t k = 0; k < z->part_count; k++) {
     const situ__zero_part *p = &z->parts[k];
     situ_tensor *whole = situ_tree_tensor_at(z->parameters, p->parameter), *grad = on ? situ_grad(whole) : NULL;
-    if (p->rank != z->comm->rank || (z->parts_gradients && situ_grad_is_in_parts(whole))) continue;
+    if (z->parts_gradients && situ_grad_is_in_parts(whole)) continue;
     if (grad && !(grad = situ__zero_elements(grad, p->from, p->count))) return false;
     if (situ_set_grad(p->values, grad) != SITU_OK) return false;
   }
@@ -323,8 +307,9 @@ static bool can_step(const situ_dist_zero *z) {
 static bool all_marks(const void *object, situ__mark_visitor *visit) {
   const situ_dist_zero *z = object;
   bool good = situ__optim_marks(z->optim, visit);
-  for (int64_t k = 0; good && k < z->part_count; k++)
-    good = !z->parts[k].values || visit(&situ_desc(z->parts[k].values)->storage->busy);
+  for (int64_t k = 0; good && k < z->part_count; k++) good = visit(&situ_desc(z->parts[k].values)->storage->busy);
+  for (int64_t i = 0; good && !z->shards && i < situ_tree_count(z->parameters); i++)
+    good = visit(&situ_desc(situ_tree_tensor_at(z->parameters, i))->storage->busy);
   return good;
 }
 

@@ -105,11 +105,13 @@ static void another_number_of_ranks_goes_on(void **state) {
 typedef struct refusal {
   situ_dist_make_optim make;
   situ_shape shape[2]; /* of the one parameter, on ranks 0 and 1 */
+  bool frozen;         /* on rank 1 */
 } refusal;
 
 static void try_to_make(world_rank *self) {
   const refusal *t = self->payload;
-  situ_tensor *p = situ_zeros(t->shape[self->rank], &(situ_options){ .requires_grad = true });
+  const situ_options options = { .requires_grad = !t->frozen || self->rank == 0 };
+  situ_tensor *p = situ_zeros(t->shape[self->rank], &options);
   situ_dist_zero_free(situ_dist_zero_new(SITU_TREE(p), self->comm, t->make, 1e-3, NULL));
 }
 
@@ -120,11 +122,16 @@ static void what_cannot_be_divided_is_refused(void **state) {
     situ_status status;
     const char *says;
   } cases[] = {
-    { { situ_optim_muon, { { 2, { 4, 4 } }, { 2, { 4, 4 } } } }, SITU_E_UNSUPPORTED, "Muon computes an element from" },
-    { { situ_optim_adafactor, { { 2, { 4, 4 } }, { 2, { 4, 4 } } } }, SITU_E_UNSUPPORTED, "Adafactor computes" },
-    { { situ_optim_lbfgs, { { 1, { 4 } }, { 1, { 4 } } } }, SITU_E_UNSUPPORTED, "LBFGS computes" },
-    { { situ_optim_sgd, { { 1, { 1 } }, { 1, { 1 } } } }, SITU_E_ARG, "1 elements, and each of 2 ranks needs one" },
-    { { situ_optim_sgd, { { 1, { 4 } }, { 1, { 5 } } } }, SITU_E_COMM, "5 elements, rank 0 1 of 4" }
+    { { situ_optim_muon, { { 2, { 4, 4 } }, { 2, { 4, 4 } } }, false },
+      SITU_E_UNSUPPORTED,
+      "Muon computes an element from" },
+    { { situ_optim_adafactor, { { 2, { 4, 4 } }, { 2, { 4, 4 } } }, false }, SITU_E_UNSUPPORTED, "Adafactor computes" },
+    { { situ_optim_lbfgs, { { 1, { 4 } }, { 1, { 4 } } }, false }, SITU_E_UNSUPPORTED, "LBFGS computes" },
+    { { situ_optim_sgd, { { 1, { 1 } }, { 1, { 1 } } }, false },
+      SITU_E_ARG,
+      "1 elements, and each of 2 ranks needs one" },
+    { { situ_optim_sgd, { { 1, { 4 } }, { 1, { 5 } } }, false }, SITU_E_COMM, "5 elements, rank 0 1 of 4" },
+    { { situ_optim_sgd, { { 1, { 4 } }, { 1, { 4 } } }, true }, SITU_E_COMM, "or other ones require a gradient" }
   };
   for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
     world_rank ranks[WORLD_MOST];
