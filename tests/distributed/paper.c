@@ -110,13 +110,15 @@ static cost cost_of(const training *t) {
 static void expect_cost(const training *t) {
   const cost must = cost_of(t);
   const paper_count *c = &t->step;
-  const int64_t bytes = 2 * must.elements + factors_of(&t->m);
-  if (c->calls != must.calls || c->headers != (must.calls + must.barriers) * rounds_of(t->size) ||
-      c->call_bytes != bytes || fabs(c->transferring - must.network) > 1e-9 * must.network)
+  const int64_t bytes = 2 * must.elements + factors_of(&t->m),
+                headers = (must.calls + must.barriers) * rounds_of(t->size);
+  if (c->calls != must.calls || c->headers != headers || c->call_bytes != bytes ||
+      fabs(c->transferring - must.network) > 1e-9 * must.network)
     fail_msg(
-        "stage %d, %d ranks: %lld calls, must be %lld; %lld headers; %lld bytes, must be %lld; %.9f s, must be %.9f",
-        t->stage, t->size, (long long)c->calls, (long long)must.calls, (long long)c->headers, (long long)c->call_bytes,
-        (long long)bytes, c->transferring, must.network);
+        "stage %d, %d ranks: %lld calls, must be %lld; %lld headers, must be %lld; %lld bytes, must be %lld; %.9f s, "
+        "must be %.9f",
+        t->stage, t->size, (long long)c->calls, (long long)must.calls, (long long)c->headers, (long long)headers,
+        (long long)c->call_bytes, (long long)bytes, c->transferring, must.network);
 }
 
 static void a_step_costs_what_it_must(void **state) {

@@ -351,13 +351,48 @@ static void groups_that_do_not_fit_are_refused(void **state) {
   for (int i = 0; i < 3; i++) situ_nn_free(model[i]);
 }
 
+/* One layer is cast behind the division, and one parameter has no gradient. */
+static void step_what_has_changed(world_rank *self) {
+  situ_nn_module *m = at_home(((situ_nn_module **)self->payload)[self->rank]);
+  situ_dist_zero *zero = situ_dist_zero_new(situ_nn_parameters(m), self->comm, situ_optim_sgd, 0.5, NULL);
+  MUST(zero && situ_nn_to_dtype(situ_nn_get_submodule(m, "1"), SITU_F64) == SITU_OK);
+  situ_tensor *still = situ_nn_get_tensor(m, "2.bias");
+  for (int64_t i = 0; i < 6; i++) {
+    static const char *const names[] = { "0.weight", "0.bias", "1.weight", "1.bias", "2.weight", "2.bias" };
+    situ_tensor *p = situ_nn_get_tensor(m, names[i]);
+    MUST(p == still || situ_set_grad(p, situ_ones_like(situ_detach(p), NULL)) == SITU_OK);
+  }
+  MUST(situ_dist_zero_step(zero) == SITU_OK);
+out:
+  situ_dist_zero_free(zero);
+}
+static void parameters_that_change_behind_the_division(void **state) {
+  (void)state;
+  situ_nn_module *alone = NULL;
+  for (int size = 1; size <= 4; size++) {
+    world_rank ranks[WORLD_MOST];
+    situ_nn_module *model[4];
+    for (int r = 0; r < size; r++) {
+      situ_manual_seed(7);
+      model[r] = situ_nn_sequential(situ_nn_linear(5, 7, NULL), situ_nn_linear(7, 3, NULL), situ_nn_linear(3, 2, NULL));
+    }
+    world_run(situ_comm_sim_new(size, NULL), ranks, size, step_what_has_changed, model, 20);
+    for (int r = 0; r < size; r++) {
+      expect_rank_ok(&ranks[r]);
+      if (size == 1) alone = model[0];
+      else expect_equal_models(model[r], alone, "changed", size), situ_nn_free(model[r]);
+    }
+  }
+  situ_nn_free(alone);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     TEST(the_bits_of_one_optimiser),          TEST(the_bits_of_one_optimiser_with_gradients_in_parts),
     TEST(another_number_of_ranks_goes_on),    TEST(what_cannot_be_divided_is_refused),
     TEST(a_step_that_fails_is_heard),         TEST(parts_are_sent_without_waiting),
     TEST(a_step_in_a_hook_is_refused),        TEST(a_state_of_other_parameters_is_refused),
-    TEST(groups_that_do_not_fit_are_refused),
+    TEST(groups_that_do_not_fit_are_refused), TEST(parameters_that_change_behind_the_division),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
