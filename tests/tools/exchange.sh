@@ -25,7 +25,7 @@ rm -f range.pt2 multiple.pt2 # the test leaves them where it runs
 "$python" "$1/tools/exchange/check_export.py" "$work/own"
 "$python" "$1/tools/exchange/check_onnx.py" "$work/own"
 SITU_EXPORT_DIR=$work/torch SITU_TEST_ROOT=$1/tests "$2/test_program_onnx_written"
-"$python" "$1/tools/exchange/check_onnx.py" "$work/torch" "$1/tests/program/data"
+"$python" "$1/tools/exchange/check_onnx.py" "$work/torch" "$1/tests/program/data" "$1/tests/program/onnx/written"
 # Calls with random sizes and options.
 "$python" "$1/tools/golden/draw.py" "$2/../libsitu.so" --count 60
 "$python" "$1/tools/golden/draw.py" "$2/../libsitu.so" --count 60 --dtype f32

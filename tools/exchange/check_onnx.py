@@ -5,7 +5,7 @@
     SITU_EXPORT_DIR=DIR test_program_export_dynamic    # ... and DIR/NAME.0.safetensors and others, at other sizes
     python3 check_onnx.py DIR
     SITU_EXPORT_DIR=DIR test_program_onnx_written    # models of the programs that PyTorch exported
-    python3 check_onnx.py DIR tests/program/data     # two batch sizes of each, beside PyTorch's results
+    python3 check_onnx.py DIR tests/program/data tests/program/onnx/written    # two sizes of each, PyTorch's results
 
 Needs onnx, onnxruntime, numpy and safetensors from PyPI. Prints a line for each file; its status is 1 if one differs.
 """
@@ -56,14 +56,14 @@ def run(path, values):
     return worst
 
 
-def main(directory, beside=None):
+def main(directory, *beside):
     bad = 0
     paths = sorted(glob.glob(os.path.join(directory, "*.onnx")))
     for path in paths:
         name = os.path.basename(path)[:-5]
         try:
-            stem = os.path.join(beside or directory, name)
-            values = glob.glob(stem + ".safetensors") + glob.glob(stem + ".[0-9].safetensors")
+            stems = [os.path.join(folder, name) for folder in beside or [directory]]
+            values = [one for stem in stems for end in ("", ".[0-9]") for one in glob.glob(stem + end + ".safetensors")]
             worst = max(run(path, load_file(one)) for one in values)
             bad += not worst <= 1e-5
             print(f"{os.path.basename(path):28} {worst:.1e}")
