@@ -39,7 +39,7 @@ typedef struct situ_mpi_request {
   situ_comm_transfer sum; /* of that */
 } situ_mpi_request;
 typedef struct situ_mpi_state {
-  MPI_Comm comm;
+  MPI_Comm comm, node, across; /* the last two: of this node's ranks, of those at its place; MPI_COMM_NULL: not used */
   int rank, size;
   int sums;                /* all_reduces of two ranks so far, modulo SITU_MPI_SUMS */
   situ_mpi_request *spare; /* of a transfer that has ended; NULL: none */
@@ -127,7 +127,12 @@ static inline int situ_mpi_start(situ_mpi_state *s, const situ_comm_transfer *t,
   case SITU_COMM_REDUCE_SCATTER:
     return MPI_Ireduce_scatter_block(t->send, t->receive, n, type, situ_mpi_op(t->reduction), s->comm, request);
   case SITU_COMM_ALL_GATHER: return MPI_Iallgather(t->send, n, type, t->receive, n, type, s->comm, request);
-  case SITU_COMM_ALL_TO_ALL: return MPI_Ialltoall(t->send, n, type, t->receive, n, type, s->comm, request);
+  case SITU_COMM_ALL_TO_ALL:
+    return MPI_Ialltoall(t->send, n, type, t->receive, n, type,
+                         t->members == s->size ? s->comm
+                         : t->apart == 1       ? s->node
+                                               : s->across,
+                         request);
   case SITU_COMM_BROADCAST: return MPI_Ibcast(t->receive, n, type, t->peer, s->comm, request);
   case SITU_COMM_SEND: return MPI_Isend(t->send, n, type, t->peer, t->tag, s->comm, request);
   default: return MPI_Irecv(t->receive, n, type, t->peer, t->tag, s->comm, request);
@@ -194,6 +199,8 @@ static inline bool situ_mpi_abandon(void *state, void *request) {
 /* Behind a failure MPI_Comm_free could wait for a rank that is lost. */
 static inline void situ_mpi_release(void *state, bool failed) {
   situ_mpi_state *s = (situ_mpi_state *)state;
+  if (!failed && s->node != MPI_COMM_NULL) (void)MPI_Comm_free(&s->node);
+  if (!failed && s->across != MPI_COMM_NULL) (void)MPI_Comm_free(&s->across);
   if (!failed) (void)MPI_Comm_free(&s->comm);
   free(s->spare);
   free(s);
@@ -211,29 +218,61 @@ static inline const char *situ_mpi_objection(void) {
   return NULL;
 }
 
-/** A communicator over the ranks of `comm`, of which it uses a duplicate. A collective call. MPI's values must have the
-    same representation on all ranks. NULL on error: SITU_E_STATE if MPI has not been initialised, or gives this thread
-    too little; SITU_E_COMM. */
+/* Asks for the ranks of a node: 1, if nodes have different numbers, or ranks are not numbered node by node. */
+static inline int situ_mpi_ask_node(const situ_mpi_state *s, int *node_size) {
+  MPI_Comm node;
+  int size = 1, place = 0, mine[3], most[3];
+  int code = MPI_Comm_split_type(s->comm, MPI_COMM_TYPE_SHARED, s->rank, MPI_INFO_NULL, &node);
+  *node_size = 1;
+  if (code != MPI_SUCCESS) return code;
+  if ((code = MPI_Comm_size(node, &size)) == MPI_SUCCESS) code = MPI_Comm_rank(node, &place);
+  (void)MPI_Comm_free(&node);
+  if (code != MPI_SUCCESS) return code;
+  mine[0] = size;
+  mine[1] = -size;
+  mine[2] = s->rank % size != place;
+  code = MPI_Allreduce(mine, most, 3, MPI_INT, MPI_MAX, s->comm);
+  if (code == MPI_SUCCESS && most[0] == -most[1] && !most[2]) *node_size = size;
+  return code;
+}
+
+/* Communicators for the levels that situ_comm_new will make of this. */
+static inline int situ_mpi_divide(situ_mpi_state *s, int *node_size) {
+  int code = *node_size ? MPI_SUCCESS : situ_mpi_ask_node(s, node_size);
+  const int n = *node_size & -*node_size;
+  s->node = s->across = MPI_COMM_NULL;
+  if (code != MPI_SUCCESS || n < 2 || n >= s->size || s->size % n) return code;
+  code = MPI_Comm_split(s->comm, s->rank / n, s->rank, &s->node);
+  return code == MPI_SUCCESS ? MPI_Comm_split(s->comm, s->rank % n, s->rank, &s->across) : code;
+}
+
+/** A communicator over the ranks of `comm`, of which it uses a duplicate. A collective call, with one .node_size on all
+    ranks. MPI's values must have the same representation on all ranks. NULL on error: SITU_E_STATE if MPI has not
+    been initialised, or gives this thread too little; SITU_E_COMM. */
 static inline situ_comm *situ_comm_mpi(MPI_Comm comm, const situ_comm_options *options) {
   static const situ_comm_engine engine = {
     "mpi", situ_mpi_begin, situ_mpi_test, situ_mpi_abandon, situ_mpi_release, SITU_MPI_MOST
   };
   const char *objection = situ_mpi_objection();
   situ_mpi_state *s;
+  situ_comm_options with;
   situ_comm_report report;
   if (objection) return situ_comm_refuse(SITU_E_STATE, "mpi", objection);
   s = (situ_mpi_state *)malloc(sizeof *s);
   if (!s) return situ_comm_refuse(SITU_E_NOMEM, "mpi", "no memory");
+  with.deadline = options ? options->deadline : 0;
+  with.node_size = options ? options->node_size : 0;
   s->sums = 0;
   s->spare = NULL;
   if (situ_mpi_status(MPI_Comm_dup(comm, &s->comm), &report) != SITU_OK ||
       situ_mpi_status(MPI_Comm_set_errhandler(s->comm, MPI_ERRORS_RETURN), &report) != SITU_OK ||
       situ_mpi_status(MPI_Comm_rank(s->comm, &s->rank), &report) != SITU_OK ||
-      situ_mpi_status(MPI_Comm_size(s->comm, &s->size), &report) != SITU_OK) {
+      situ_mpi_status(MPI_Comm_size(s->comm, &s->size), &report) != SITU_OK ||
+      situ_mpi_status(situ_mpi_divide(s, &with.node_size), &report) != SITU_OK) {
     free(s);
     return situ_comm_refuse(SITU_E_COMM, "mpi", report.text);
   }
-  return situ_comm_new(&engine, s, s->rank, s->size, options);
+  return situ_comm_new(&engine, s, s->rank, s->size, &with);
 }
 
 SITU_END

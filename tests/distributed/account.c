@@ -1,5 +1,5 @@
 /* What a preflight says of a rank is what its step needs, and what it sends and receives: models under ddp and the stages of ZeRO,
-   on a simulated device for each rank. SITU_TABLE=1 prints the table. */
+   on a simulated device for each rank, of which some are in nodes. SITU_TABLE=1 prints the table. */
 /* test-devices: sim:0 */
 #include <stdlib.h>
 
@@ -199,7 +199,9 @@ static bool run_ranks(run *w, int size, double late) {
   bool near = true;
   const bool table = getenv("SITU_TABLE");
   w->layers = situ_comm_sim_new(size, NULL);
-  world_run(situ_comm_sim_new(size, &(situ_comm_sim_options){ .max_delay = late }), ranks, size, train, w, 30);
+  const situ_comm_options options = { .deadline = 30, .node_size = w->micro_batches == RANKS ? 2 : 0 };
+  world_run_with(situ_comm_sim_new(size, &(situ_comm_sim_options){ .max_delay = late }), ranks, size, train, w,
+                 &options);
   situ_comm_sim_free(w->layers);
   for (int r = 0; r < size; r++) {
     char what[200];

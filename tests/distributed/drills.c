@@ -121,8 +121,9 @@ static void run_drill(uint64_t *random, const bits (*want)[STEPS + 1], int numbe
   const size_t kind =
       d.what == MEMORY ? 0 : next(random) % DIST_KINDS; /* an optimiser that fails leaves new statistics */
   begin_training(&d.t, &dist_kinds[kind], d.size);
-  world_run(situ_comm_sim_new(d.size, NULL), ranks, d.size, train_through, &d,
-            must_be(d.what) == SITU_E_COMM ? 600 : DEADLINE);
+  const situ_comm_options options = { .deadline = must_be(d.what) == SITU_E_COMM ? 600 : DEADLINE,
+                                      .node_size = d.size == 4 && d.nth % 2 ? 2 : 0 };
+  world_run_with(situ_comm_sim_new(d.size, NULL), ranks, d.size, train_through, &d, &options);
   situ_fail_allocation(0, false);
   for (int r = 0; r < d.size; r++) {
     if (r == d.rank && d.what != MEMORY) continue;

@@ -1,5 +1,5 @@
-#!/bin/sh
-# Training over a real MPI: builds tests/distributed/mpi/*.c with its mpicc, and runs them on 1 to 4 ranks of this machine.
+#!/ bin / sh
+#Training over a real MPI : builds tests / distributed / mpi/*.c with its mpicc, and runs them on 1 to 4 ranks of this machine.
 # SPDX-License-Identifier: MIT
 # usage: mpi.sh openmpi|mpich LIBRARY SOURCE_DIRECTORY [DRILLS]
 #   DRILLS: in place of training, so many runs in which rank 1 is killed, stopped, fails, gives up or is in another call
@@ -80,6 +80,7 @@ for ranks in 1 2 4; do
   run_ranks "$ranks" train ops
   run_ranks "$ranks" pieces ops
   run_ranks "$ranks" train train
+  [ "$ranks" -lt 4 ] || NODE_SIZE=2 run_ranks "$ranks" train train
   echo "$flavour, $ranks ranks: $(grep -v '^ok' result.0 | tr '\n' ' ')"
 done
 "$mpicc" -std=c17 -O2 -Wall -Wextra -Werror -D_DEFAULT_SOURCE -I "$source/include" \

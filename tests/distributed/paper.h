@@ -37,19 +37,21 @@ static inline situ_tensor *paper_zeros(int64_t rows, int64_t columns) {
 }
 
 /* A communicator whose device memory goes from device to device. NULL after recording an error. */
-static inline situ_comm *paper_comm(int id, int rank, int size) {
-  situ_comm *comm =
-      situ_comm_new(&paper_network, paper_join(id, rank, size), rank, size, &(situ_comm_options){ .deadline = 1e6 });
+static inline situ_comm *paper_comm_of(int id, int rank, int size, int node_size) {
+  situ_comm *comm = situ_comm_new(&paper_network, paper_join(id, rank, size), rank, size,
+                                  &(situ_comm_options){ .deadline = 1e6, .node_size = node_size });
   situ_set_default_device(situ_dev("cuda:0"));
   if (!comm || situ_comm_use_nccl(comm, situ_dev("cuda:0")) == SITU_OK) return comm;
   situ_comm_free(comm);
   return NULL;
 }
 
+static inline situ_comm *paper_comm(int id, int rank, int size) { return paper_comm_of(id, rank, size, 0); }
+
 static inline paper_count difference(paper_count a, const paper_count *b) {
   a.headers -= b->headers, a.header_bytes -= b->header_bytes, a.values -= b->values, a.value_bytes -= b->value_bytes;
   a.calls -= b->calls, a.call_bytes -= b->call_bytes, a.kernels -= b->kernels;
-  a.time -= b->time, a.computing -= b->computing, a.transferring -= b->transferring;
+  a.edge_bytes -= b->edge_bytes, a.time -= b->time, a.computing -= b->computing, a.transferring -= b->transferring;
   return a;
 }
 
@@ -76,9 +78,10 @@ static inline void *paper_run(void *of) {
   return NULL;
 }
 
-static inline void paper_ranks(int size, void (*train)(int rank, void *payload), void *payload) {
+static inline void paper_ranks_at(const paper_costs *with, int size, void (*train)(int rank, void *payload),
+                                  void *payload) {
   paper_thread *ranks = calloc((size_t)size, sizeof *ranks);
-  paper_world *world = paper_world_new(size, &costs);
+  paper_world *world = paper_world_new(size, with);
   pthread_attr_t small_stack;
   pthread_attr_init(&small_stack);
   pthread_attr_setstacksize(&small_stack, 1 << 20);
@@ -92,6 +95,10 @@ static inline void paper_ranks(int size, void (*train)(int rank, void *payload),
     if (*ranks[r].failed) fail_msg("rank %d of %d: %s", r, size, ranks[r].failed);
   paper_world_free(world);
   free(ranks);
+}
+
+static inline void paper_ranks(int size, void (*train)(int rank, void *payload), void *payload) {
+  paper_ranks_at(&costs, size, train, payload);
 }
 
 static inline int rounds_of(int size) {

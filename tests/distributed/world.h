@@ -51,19 +51,24 @@ static void *world_thread(void *argument) {
   return NULL;
 }
 
-/* Runs `run` on every rank of the world, and frees the world. */
-static void world_run(situ_comm_sim *world, world_rank *ranks, int size, void (*run)(world_rank *), void *payload,
-                      double deadline) {
+/* Runs `run` on every rank of the world, with communicators of these options, and frees the world. */
+static void world_run_with(situ_comm_sim *world, world_rank *ranks, int size, void (*run)(world_rank *), void *payload,
+                           const situ_comm_options *options) {
   pthread_t threads[WORLD_MOST];
   assert_non_null(world);
   for (int i = 0; i < size; i++) {
     ranks[i] = (world_rank){ .world = world, .rank = i, .size = size, .run = run, .payload = payload };
-    ranks[i].comm = situ_comm_sim_rank(world, i, &(situ_comm_options){ .deadline = deadline });
+    ranks[i].comm = situ_comm_sim_rank(world, i, options);
     assert_non_null(ranks[i].comm);
   }
   for (int i = 0; i < size; i++) assert_int_equal(pthread_create(&threads[i], NULL, world_thread, &ranks[i]), 0);
   for (int i = 0; i < size; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
   situ_comm_sim_free(world);
+}
+
+static inline void world_run(situ_comm_sim *world, world_rank *ranks, int size, void (*run)(world_rank *),
+                             void *payload, double deadline) {
+  world_run_with(world, ranks, size, run, payload, &(situ_comm_options){ .deadline = deadline });
 }
 
 static inline void expect_rank_ok(const world_rank *r) {

@@ -17,6 +17,9 @@ typedef struct situ_comm_transfer {
   const void *send; /**< both belong to the library, stay valid until the transfer ends, and do not overlap */
   void *receive;
   int peer;
+  /** ALL_TO_ALL: among `members` ranks: first, first + apart, ... All, or with .node_size those of a node, or those at
+      one place of all nodes. An engine that cannot returns SITU_E_UNSUPPORTED. */
+  int members, first, apart;
   int tag;      /**< SEND, RECEIVE: transfers match by ranks and tag, in the order in which they begin */
   void *behind; /**< of a device's memory: a mark, which `begin` owns, also on error; NULL: all work that it has */
 } situ_comm_transfer;
@@ -49,6 +52,8 @@ typedef struct situ_comm_engine {
 /** Options of situ_comm_new; NULL or {0}: defaults. */
 typedef struct situ_comm_options {
   double deadline; /**< seconds that one wait may take; 0: 60 */
+  int node_size;   /**< ranks of each node, torchrun's LOCAL_WORLD_SIZE: gradients are added in a node before their sum
+                      leaves it. Ranks must be numbered node by node. 0: situ_comm_mpi asks MPI, else as 1 */
 } situ_comm_options;
 
 /** A communicator over an engine (borrowed: static), whose state it owns from now on, also if the call fails. NULL on

@@ -66,10 +66,11 @@ static int exchange(const situ__nccl_member *m, const situ_comm_transfer *t, siz
   const situ__nccl_table *n = m->nccl;
   int result = n->GroupStart();
   if (result != SITU__NCCL_SUCCESS) return result;
-  for (int r = 0; r < m->size && result == SITU__NCCL_SUCCESS; r++) {
-    result = n->Send((const char *)t->send + (size_t)r * bytes, bytes, SITU__NCCL_UINT8, r, m->comm, m->stream);
+  for (int k = 0; k < t->members && result == SITU__NCCL_SUCCESS; k++) {
+    const int r = t->first + k * t->apart;
+    result = n->Send((const char *)t->send + (size_t)k * bytes, bytes, SITU__NCCL_UINT8, r, m->comm, m->stream);
     if (result == SITU__NCCL_SUCCESS)
-      result = n->Recv((char *)t->receive + (size_t)r * bytes, bytes, SITU__NCCL_UINT8, r, m->comm, m->stream);
+      result = n->Recv((char *)t->receive + (size_t)k * bytes, bytes, SITU__NCCL_UINT8, r, m->comm, m->stream);
   }
   const int ended = n->GroupEnd(); /* also behind a failure */
   return result == SITU__NCCL_SUCCESS ? ended : result;

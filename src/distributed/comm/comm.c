@@ -48,6 +48,15 @@ static bool valid_engine(const char *op, const situ_comm_engine *e) {
          false;
 }
 
+/* The ranks of each node. Returns false after recording an error. */
+static bool valid_node(const char *op, const char *engine, int node_size, int size) {
+  if (node_size >= 0 && (!node_size || size % node_size == 0)) return true;
+  return situ__fail(SITU_E_ARG, op,
+                    "%s: node_size is %d of %d ranks: each node must have as many (1: all links are alike)", engine,
+                    node_size, size),
+         false;
+}
+
 static bool valid_place(const char *op, const char *engine, int rank, int size, double deadline) {
   if (size >= 1 && size <= SITU__COMM_RANKS && rank >= 0 && rank < size && deadline >= 0 && isfinite(deadline))
     return true;
@@ -61,7 +70,9 @@ situ_comm *situ_comm_new(const situ_comm_engine *engine, void *state, int rank, 
   static const char op[] = "comm_new";
   if (!situ__given(op, "engine", engine) || !valid_engine(op, engine)) return NULL;
   const double deadline = options && options->deadline != 0 ? options->deadline : 60;
-  situ_comm *c = valid_place(op, engine->name, rank, size, deadline) ? situ__handle_new(SITU__A_COMM, sizeof *c) : NULL;
+  const int node = options ? options->node_size : 0;
+  const bool valid = valid_place(op, engine->name, rank, size, deadline) && valid_node(op, engine->name, node, size);
+  situ_comm *c = valid ? situ__handle_new(SITU__A_COMM, sizeof *c) : NULL;
   if (!c) {
     if (situ_error() == SITU_OK) situ__no_memory(op, sizeof *c);
     engine->release(state, false);
@@ -72,6 +83,7 @@ situ_comm *situ_comm_new(const situ_comm_engine *engine, void *state, int rank, 
   c->host = c->lent = (situ__comm_way){ engine, state };
   c->rank = rank;
   c->size = size;
+  c->node = node ? node & -node : 1; /* of 6 ranks each two are a sub-tree */
   c->deadline = deadline;
   c->last = &c->first;
   c->culprit = -1;
@@ -92,6 +104,7 @@ situ_comm *situ__comm_rehearsal(const char *op, const situ_comm *c) {
   r->device = c->device;
   r->rank = c->rank;
   r->size = c->size;
+  r->node = c->node;
   r->deadline = c->deadline;
   r->last = &r->first;
   r->culprit = -1;
@@ -138,10 +151,15 @@ void situ_comm_free(situ_comm *comm) {
 
 /* ---- one call ---- */
 
+static int members_of(const situ_comm *c, situ__comm_group group) {
+  return group == SITU__COMM_ALL ? c->size : group == SITU__COMM_NODE ? c->node : c->size / c->node;
+}
+
 /* Elements that a rank sends and receives. */
-static bool block_sizes(const situ_comm *c, const situ_comm_call *call, int64_t *sends, int64_t *receives) {
+static bool block_sizes(const situ_comm *c, const situ_comm_call *call, situ__comm_group group, int64_t *sends,
+                        int64_t *receives) {
   int64_t all;
-  if (!situ__mul_i64(call->count, c->size, &all)) return false;
+  if (!situ__mul_i64(call->count, members_of(c, group), &all)) return false;
   const bool root = call->peer == c->rank;
   switch (call->op) {
   case SITU_COMM_ALL_REDUCE: *sends = *receives = call->count; return true;
@@ -216,14 +234,20 @@ static bool allocate_request(const char *op, const situ_comm *c, situ_comm_reque
   return situ__no_memory(op, r->sent + r->received), false;
 }
 
-static void fill_request(situ_comm *c, situ_comm_request *r, const situ_comm_call *call) {
+static void set_group(const situ_comm *c, situ_comm_transfer *t, situ__comm_group group) {
+  t->members = members_of(c, group);
+  t->first = group == SITU__COMM_ALL ? 0 : group == SITU__COMM_NODE ? c->rank / c->node * c->node : c->rank % c->node;
+  t->apart = group == SITU__COMM_ACROSS ? c->node : 1;
+}
+
+static void fill_request(situ_comm *c, situ_comm_request *r, const situ_comm_call *call, situ__comm_group group) {
   const bool pair = situ__comm_is_pair(call->op);
   situ__comm_header *h = r->header;
   h->magic = SITU__COMM_MAGIC;
   h->op = call->op;
   h->reduction = reduces(call->op) ? (int32_t)call->reduction : 0;
   h->dtype = r->transfer.dtype;
-  h->peer = pair || call->op == SITU_COMM_BROADCAST ? call->peer : 0;
+  h->peer = pair || call->op == SITU_COMM_BROADCAST ? call->peer : group == SITU__COMM_ALL ? 0 : c->node;
   h->number = pair || r->simulated ? 0 : ++c->number;
   h->count = call->op == SITU_COMM_BARRIER ? 0 : call->count;
   h->step = call->step;
@@ -247,13 +271,13 @@ static void tell_exchange(const situ_comm_request *r) {
 }
 
 static situ_comm_request *open_request(const char *op, situ_comm *c, const situ_comm_call *call,
-                                       const situ__comm_way *way, bool simulated) {
+                                       const situ__comm_way *way, situ__comm_group group, bool simulated) {
   const situ_dtype dtype = call->dtype ? call->dtype : SITU_F32;
   if (!situ__comm_is_here(op) || !valid_call(op, c, call, dtype) || !fits_engine(op, call, way->engine)) return NULL;
   if (c->failed) return situ__comm_failure(op, c), NULL;
   int64_t sends = 0, receives = 0, bytes;
   const int64_t size = (int64_t)situ_dtype_size(dtype);
-  if (!block_sizes(c, call, &sends, &receives) || !situ__mul_i64(situ__max_i64(sends, receives), size, &bytes))
+  if (!block_sizes(c, call, group, &sends, &receives) || !situ__mul_i64(situ__max_i64(sends, receives), size, &bytes))
     return situ__fail(SITU_E_OVERFLOW, op, "%s of %" PRId64 " elements by %d ranks", situ_comm_op_name(call->op),
                       call->count, c->size),
            NULL;
@@ -271,24 +295,30 @@ static situ_comm_request *open_request(const char *op, situ_comm *c, const situ_
                                       .count = call->op == SITU_COMM_BARRIER ? 0 : call->count,
                                       .peer = call->peer,
                                       .tag = 2 };
+  set_group(c, &r->transfer, group);
   if (!allocate_request(op, c, r)) {
     free_request(r);
     return NULL;
   }
-  fill_request(c, r, call);
+  fill_request(c, r, call, group);
   c->refs++;
   if (simulated) tell_exchange(r);
   return r;
 }
 
+situ_comm_request *situ__comm_open_among(const char *op, situ_comm *c, const situ_comm_call *call,
+                                         const situ__comm_way *way, situ__comm_group group) {
+  if (situ_is_dry() && !c->rehearses) return situ_dry_refuse(op), NULL;
+  return open_request(op, c, call, way, group, c->rehearses);
+}
+
 situ_comm_request *situ__comm_open_for(const char *op, situ_comm *c, const situ_comm_call *call,
                                        const situ__comm_way *way) {
-  if (situ_is_dry() && !c->rehearses) return situ_dry_refuse(op), NULL;
-  return open_request(op, c, call, way, c->rehearses);
+  return situ__comm_open_among(op, c, call, way, SITU__COMM_ALL);
 }
 
 situ_comm_request *situ__comm_simulate(const char *op, situ_comm *c, const situ_comm_call *call) {
-  return open_request(op, c, call, &c->host, true);
+  return open_request(op, c, call, &c->host, SITU__COMM_ALL, true);
 }
 
 void situ__comm_close(situ_comm_request *r) {

@@ -66,6 +66,9 @@ typedef struct situ__comm_way {
   void *state;
 } situ__comm_way;
 
+/* The ranks among which an ALL_TO_ALL goes. */
+typedef enum situ__comm_group { SITU__COMM_ALL, SITU__COMM_NODE, SITU__COMM_ACROSS } situ__comm_group;
+
 struct situ_comm_request {
   uint32_t head;
   situ_comm *comm; /* referenced */
@@ -95,6 +98,7 @@ struct situ_comm {
   const situ_comm_device_engine *device_engine;
   situ_device device;
   int rank, size;
+  int node; /* ranks of a node that are a sub-tree of all: a power of two; 1: not known */
   double deadline;
   int64_t number, posted;           /* collectives opened; whose headers have been sent */
   situ__peer *peers;                /* per rank; its own is unused */
@@ -207,6 +211,10 @@ const situ__comm_way *situ__comm_way_of(const situ_comm *c, const situ_comm_call
 /* situ__comm_open for that way. */
 situ_comm_request *situ__comm_open_for(const char *op, situ_comm *c, const situ_comm_call *call,
                                        const situ__comm_way *way);
+/* The same, an ALL_TO_ALL among the ranks of this node (node of them), or those at this rank's place of all nodes
+   (size / node). All ranks make such a call together. */
+situ_comm_request *situ__comm_open_among(const char *op, situ_comm *c, const situ_comm_call *call,
+                                         const situ__comm_way *way, situ__comm_group group);
 /* The direct way, and what is lent: the memory that values arrive in. Returns false after recording an error. */
 bool situ__comm_make_target(situ_comm_request *r);
 /* Frees the mark of a call that has not begun. */
@@ -221,8 +229,8 @@ bool situ__comm_fill(situ_comm_request *r, situ_tensor *t);
 /* The same piece by piece: all zeros at first (without it, undefined), then t's values from element `at` on. */
 bool situ__comm_clear(situ_comm_request *r);
 bool situ__comm_put(situ_comm_request *r, int64_t at, situ_tensor *t);
-/* The rows of t, each `stride` elements behind the one before. NULL: an error has been recorded. */
-bool situ__comm_put_rows(situ_comm_request *r, int64_t at, int64_t stride, situ_tensor *t);
+/* The same with these strides, of which the last is 1. NULL: an error has been recorded. */
+bool situ__comm_put_strided(situ_comm_request *r, int64_t at, situ_shape strides, situ_tensor *t);
 /* The values that have arrived, from element `at` on: a 1-D tensor on their own memory, of the host or of the device,
    which lives as long as the request; and a tensor of this shape on a device, with memory of its own. */
 situ_tensor *situ__comm_part(const situ_comm_request *r, int64_t at, int64_t count);

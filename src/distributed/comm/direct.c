@@ -137,15 +137,26 @@ bool situ__comm_put(situ_comm_request *r, int64_t at, situ_tensor *t) {
   return situ_copy_(situ_narrow(r->source, 0, at, situ_numel(t)), situ_reshape(t, SITU_SHAPE(situ_numel(t)))) != NULL;
 }
 
-bool situ__comm_put_rows(situ_comm_request *r, int64_t at, int64_t stride, situ_tensor *t) {
-  const int64_t rows = t ? situ_size(t, 0) : 0, count = t ? situ_size(t, 1) : 0;
-  if (!t || rows == 1 || stride == count) return t && situ__comm_put(r, at, t);
+/* Whether what has these strides is in one piece. */
+static bool is_dense(const situ_shape *shape, const situ_shape *strides) {
+  int64_t count = 1;
+  for (int k = shape->ndim - 1; k >= 0; count *= shape->dim[k--])
+    if (shape->dim[k] > 1 && strides->dim[k] != count) return false;
+  return true;
+}
+
+bool situ__comm_put_strided(situ_comm_request *r, int64_t at, situ_shape strides, situ_tensor *t) {
+  if (!t) return false;
+  const situ_shape shape = situ_shape_of(t);
+  if (is_dense(&shape, &strides)) return situ__comm_put(r, at, t);
   if (situ__comm_is_direct(r)) {
     if (!r->source && !set_source(r, make_memory(r, r->sent, false))) return false;
-    return situ_copy_(situ_as_strided(r->source, situ_shape_of(t), SITU_SHAPE(stride, 1), at), t) != NULL;
+    return situ_copy_(situ_as_strided(r->source, shape, strides, at), t) != NULL;
   }
-  for (int64_t k = 0; k < rows; k++)
-    if (!situ__comm_put(r, at + k * stride, situ_select(t, 0, k))) return false;
+  situ_shape inner = { .ndim = shape.ndim - 1 };
+  memcpy(inner.dim, strides.dim + 1, (size_t)inner.ndim * sizeof *inner.dim);
+  for (int64_t k = 0; k < shape.dim[0]; k++)
+    if (!situ__comm_put_strided(r, at + k * strides.dim[0], inner, situ_select(t, 0, k))) return false;
   return true;
 }
 

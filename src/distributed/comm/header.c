@@ -35,6 +35,8 @@ static void values_text(const situ__comm_header *h, char text[64]) {
   int n = snprintf(text, 64, "%" PRId64 " x %s", h->count, situ_dtype_name((situ_dtype)h->dtype));
   if (reduces) n += snprintf(text + n, 64 - (size_t)n, ", %s", reduction_name(h->reduction));
   if (h->op == SITU_COMM_BROADCAST) n += snprintf(text + n, 64 - (size_t)n, ", from rank %d", (int)h->peer);
+  if (h->op == SITU_COMM_ALL_TO_ALL && h->peer)
+    (void)snprintf(text + n, 64 - (size_t)n, ", node_size %d", (int)h->peer);
   if (situ__comm_is_pair((situ_comm_op)h->op))
     (void)snprintf(text + n, 64 - (size_t)n, ", behind call %" PRId64, h->behind);
 }

@@ -47,8 +47,8 @@ static bool post_message(situ_comm_sim *w, int rank, const situ_comm_transfer *t
 }
 
 static int64_t bytes_sent(const situ_comm_sim *w, const situ_comm_transfer *t) {
-  const bool blocks = t->op == SITU_COMM_ALL_TO_ALL || t->op == SITU_COMM_REDUCE_SCATTER;
-  return t->send ? t->count * (blocks ? w->size : 1) * (int64_t)situ_dtype_size(t->dtype) : 0;
+  const int blocks = t->op == SITU_COMM_ALL_TO_ALL ? t->members : t->op == SITU_COMM_REDUCE_SCATTER ? w->size : 1;
+  return t->send ? t->count * blocks * (int64_t)situ_dtype_size(t->dtype) : 0;
 }
 
 /* The root of a broadcast may leave before the others come, as in MPI. */

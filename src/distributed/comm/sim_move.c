@@ -42,7 +42,6 @@ static void move_block(const situ__sim_meeting *m, int from, int to) {
   if (!bytes) return;
   switch (target->op) {
   case SITU_COMM_ALL_GATHER: memcpy(receive + (size_t)from * bytes, send, bytes); break;
-  case SITU_COMM_ALL_TO_ALL: memcpy(receive + (size_t)from * bytes, send + (size_t)to * bytes, bytes); break;
   case SITU_COMM_REDUCE_SCATTER:
   case SITU_COMM_ALL_REDUCE:
     if (target->op == SITU_COMM_REDUCE_SCATTER) send += (size_t)to * bytes;
@@ -53,7 +52,21 @@ static void move_block(const situ__sim_meeting *m, int from, int to) {
   }
 }
 
+/* An ALL_TO_ALL: what rank `to` gets, of the ranks of its group. */
+static void move_group(const situ__sim_meeting *m, int to) {
+  const situ_comm_transfer *t = &m->part[to].transfer;
+  const size_t bytes = (size_t)t->count * situ_dtype_size(t->dtype),
+               mine = (size_t)((to - t->first) / t->apart) * bytes;
+  for (int k = 0; k < t->members && bytes; k++) {
+    const char *send = m->part[t->first + k * t->apart].transfer.send;
+    memcpy((char *)t->receive + (size_t)k * bytes, send + mine, bytes);
+  }
+}
+
 void situ__comm_sim_move(const situ__sim_meeting *m, int size) {
-  for (int to = 0; to < size; to++)
-    for (int from = 0; from < size; from++) move_block(m, from, to);
+  for (int to = 0; to < size; to++) {
+    if (m->part[to].transfer.op == SITU_COMM_ALL_TO_ALL) move_group(m, to);
+    else
+      for (int from = 0; from < size; from++) move_block(m, from, to);
+  }
 }

@@ -1,6 +1,7 @@
 /* The exchange of a step: the nodes of all ranks are added in the order of the tree. Each rank gets one part of every
    bucket from all others (all_to_all), adds it up, and gives the sum to all (all_gather): the bytes of a ring
-   all-reduce. Of buckets in parts it keeps the sum.
+   all-reduce. Of buckets in parts it keeps the sum. Where the ranks of a machine are a sub-tree, parts are added on the
+   machine first, and its sums go to the others (across).
    SPDX-License-Identifier: MIT */
 #include "base/alloc.h"
 #include "base/size.h"
@@ -9,7 +10,7 @@
 
 /* One bucket on its way. */
 typedef struct journey {
-  situ_comm_request *parts; /* all_to_all, or in .fast all_reduce */
+  situ_comm_request *parts; /* all_to_all, of the machine and then across; or in .fast all_reduce */
   situ_comm_request *whole; /* all_gather */
   char name[SITU__COMM_NAME];
 } journey;
@@ -17,6 +18,7 @@ typedef struct journey {
 /* What all buckets share: how many nodes a rank sends, at most, and those of all ranks. */
 typedef struct plan {
   int size;
+  int local; /* ranks of a machine, whose parts are added there first; 1: there is one level */
   int most;
   int64_t (*nodes)[2]; /* of all ranks, in order */
   int *rank, *place;   /* of each: the rank that sends it, and its number there */
@@ -25,11 +27,18 @@ typedef struct plan {
 
 struct situ__dist_exchange {
   plan plan;
-  journey *journeys;     /* one for each bucket */
-  int64_t parts, wholes; /* buckets whose parts have been sent; whose sums have */
+  journey *journeys;             /* one for each bucket */
+  int64_t parts, across, wholes; /* buckets whose parts have been sent; whose machine's sums; whose sums */
 };
 
 /* ---- the nodes of all ranks ---- */
+
+/* Whether each rank sends one node, and all are as large: then the tree above them is that of as many leaves. */
+static bool is_even(const plan *p) {
+  for (int k = 0; k < p->count; k++)
+    if (p->nodes[k][1] - p->nodes[k][0] != p->nodes[0][1]) return false;
+  return p->count == p->size && p->most == 1;
+}
 
 static bool make_plan(const char *op, const situ_dist_ddp *d, plan *p) {
   const size_t most = (size_t)situ__min_i64(d->total, d->comm->size * (int64_t)SITU__DIST_DEPTH);
@@ -48,6 +57,7 @@ static bool make_plan(const char *op, const situ_dist_ddp *d, plan *p) {
     p->count += n;
     if (n > p->most) p->most = n;
   }
+  p->local = is_even(p) && d->comm->node < p->size ? d->comm->node : 1;
   return true;
 }
 
@@ -88,20 +98,33 @@ static int64_t part_length(const situ_dist_ddp *d, const situ__dist_bucket *b) {
   return situ__ceil_div(b->numel, d->comm->size);
 }
 
-/* Each rank's part of each node, in its place; parts may be short, or empty. most: the number of nodes of a rank. Those
-   of neighbours that are as long go together. */
-static bool fill_parts(const situ_dist_ddp *d, const situ__dist_bucket *b, int most, situ_comm_request *r) {
-  const int64_t part = part_length(d, b);
+/* How many ranks from this one on have shares that are as long and go together: to the end of a machine, or whole
+   machines. */
+static int count_alike(const situ_dist_ddp *d, const situ__dist_bucket *b, int local, int rank) {
+  const int64_t from = situ__dist_share_begin(d, b, rank), count = situ__dist_share_begin(d, b, rank + 1) - from;
+  const int size = d->comm->size, left = local - rank % local;
+  int n = 1;
+  while (rank + n < size && situ__dist_share_begin(d, b, rank + n + 1) - from == (n + 1) * count) n++;
+  return n < left ? n : left < local ? left : n / local * local;
+}
+
+/* Each rank's part of each node, in its place; parts may be short, or empty. most: nodes of a rank; local: ranks of a
+   machine, of which each gets the parts of the ranks at its place of all machines. Those of neighbours that are as long
+   go together. */
+static bool fill_parts(const situ_dist_ddp *d, const situ__dist_bucket *b, int most, int local, situ_comm_request *r) {
+  const int64_t part = part_length(d, b), rows = d->comm->size / local;
   const int size = d->comm->size;
   const bool gaps = b->node_count < most || b->numel < part * size;
   if (gaps && !situ__comm_clear(r)) return false;
-  for (int rank = 0, next; rank < size; rank = next) {
+  for (int rank = 0, n; rank < size; rank += n) {
+    n = count_alike(d, b, local, rank);
     const int64_t from = situ__dist_share_begin(d, b, rank), count = situ__dist_share_begin(d, b, rank + 1) - from;
-    int64_t end = from + count;
-    for (next = rank + 1; next < size && situ__dist_share_begin(d, b, next + 1) - end == count; next++) end += count;
+    const int64_t at = rank % local * rows + rank / local, places = n < local ? n : local;
     for (int k = 0; count && k < b->node_count; k++) {
-      situ_tensor *rows = situ_reshape(situ_narrow(b->nodes[k].sum, 0, from, end - from), SITU_SHAPE(-1, count));
-      if (!situ__comm_put_rows(r, (rank * most + k) * part, most * part, rows)) return false;
+      situ_tensor *t = situ_narrow(b->nodes[k].sum, 0, from, n * count);
+      t = situ_reshape(t, SITU_SHAPE(n / places, places, count));
+      if (!situ__comm_put_strided(r, (at * most + k) * part, SITU_SHAPE(most * part, rows * most * part, 1), t))
+        return false;
     }
   }
   return true;
@@ -130,14 +153,17 @@ static situ_comm_op op_of(const situ_dist_ddp *d, const situ__dist_bucket *b) {
 
 static bool send_parts(const char *op, const situ_dist_ddp *d, situ__dist_bucket *b, const plan *p, journey *j) {
   const bool fast = is_fast(d, b);
-  const int most = fast ? 1 : p->most;
+  const int most = fast ? 1 : p->most, local = fast ? 1 : p->local;
   situ__dist_name_bucket(d, b, j->name);
   situ_comm_call call = { op_of(d, b), .dtype = b->wire, .name = j->name, .step = d->step };
   call.count = call.op == SITU_COMM_ALL_REDUCE ? b->numel : most * part_length(d, b);
+  if (local > 1) call.count *= p->size / local;
   if (fast && !join_nodes(d, b)) return false;
-  j->parts = situ__comm_open_for(op, d->comm, &call, situ__comm_way_on(d->comm, &call, device_of(d, b)));
+  j->parts = situ__comm_open_among(op, d->comm, &call, situ__comm_way_on(d->comm, &call, device_of(d, b)),
+                                   local > 1 ? SITU__COMM_NODE : SITU__COMM_ALL);
   if (!j->parts) return false;
-  if (call.op == SITU_COMM_ALL_REDUCE ? !situ__comm_fill(j->parts, b->nodes[0].sum) : !fill_parts(d, b, most, j->parts))
+  if (call.op == SITU_COMM_ALL_REDUCE ? !situ__comm_fill(j->parts, b->nodes[0].sum)
+                                      : !fill_parts(d, b, most, local, j->parts))
     return false;
   situ__comm_post(d->comm, j->parts);
   situ__dist_drop_nodes(b);
@@ -166,23 +192,15 @@ static situ_tensor *sum_node(arrived *a, int64_t lo, int64_t hi) {
   return situ_add(left, sum_node(a, mid, hi));
 }
 
-/* Whether each rank sends one node, and all are as large: then the tree above them is that of as many leaves. */
-static bool is_even(const plan *p) {
-  for (int k = 0; k < p->count; k++)
-    if (p->nodes[k][1] - p->nodes[k][0] != p->nodes[0][1]) return false;
-  return p->count == p->size && p->most == 1;
-}
-
-/* A level of the tree at a time; `last` is the sum of the rows that have no neighbour, behind all others. */
-static situ_tensor *sum_levels(const arrived *a) {
-  int64_t count = a->p->size;
-  situ_tensor *last = NULL,
-              *rows = situ_reshape(situ__comm_part(a->values, 0, count * a->part), SITU_SHAPE(count, a->part));
+/* A level of the tree over so many rows at a time; `last` is the sum of those that have no neighbour, behind all
+   others. */
+static situ_tensor *sum_levels(const situ_comm_request *values, int64_t count, int64_t part) {
+  situ_tensor *last = NULL, *rows = situ_reshape(situ__comm_part(values, 0, count * part), SITU_SHAPE(count, part));
   for (;; count /= 2) {
     situ_tensor *row = count % 2 ? situ_select(rows, 0, count - 1) : NULL;
     if (row) last = last ? situ_add(row, last) : row;
     if (count == 1) return last;
-    situ_tensor *pairs = situ_reshape(situ_narrow(rows, 0, 0, count / 2 * 2), SITU_SHAPE(count / 2, 2, a->part));
+    situ_tensor *pairs = situ_reshape(situ_narrow(rows, 0, 0, count / 2 * 2), SITU_SHAPE(count / 2, 2, part));
     if (!(rows = situ_add(situ_select(pairs, 1, 0), situ_select(pairs, 1, 1)))) return NULL;
   }
 }
@@ -196,7 +214,7 @@ static situ_tensor *own_dtype(const situ__dist_bucket *b, situ_tensor *average) 
 static situ_tensor *average_part(const situ_dist_ddp *d, const situ__dist_bucket *b, const plan *p, const journey *j) {
   arrived a = { .p = p, .values = j->parts, .part = part_length(d, b) };
   situ_tensor *sum = is_fast(d, b) ? situ__comm_part(j->parts, 0, a.part)
-                     : is_even(p)  ? sum_levels(&a)
+                     : is_even(p)  ? sum_levels(j->parts, p->size / p->local, a.part)
                                    : sum_node(&a, 0, d->total);
   return situ_div_scalar(sum, (double)d->total);
 }
@@ -220,6 +238,23 @@ static bool send_sum(const char *op, const situ_dist_ddp *d, const situ__dist_bu
   if (!j->whole || !situ__comm_fill(j->whole, average)) return false;
   situ__comm_post(d->comm, j->whole);
   return true;
+}
+
+/* The parts of a bucket have arrived from the machine: gives their sums to the ranks that add those of all machines. */
+static bool send_across(const char *op, const situ_dist_ddp *d, const situ__dist_bucket *b, const plan *p, journey *j) {
+  const int64_t part = part_length(d, b);
+  const situ_comm_call call = { SITU_COMM_ALL_TO_ALL, .dtype = b->wire, .count = part, .name = j->name,
+                                .step = d->step };
+  situ_comm_request *r = situ__comm_open_among(op, d->comm, &call, j->parts->way, SITU__COMM_ACROSS);
+  situ_scope s;
+  situ_scope_begin_no_grad(&s);
+  situ_tensor *sum = r ? sum_levels(j->parts, p->local, p->size / p->local * part) : NULL;
+  const bool good = sum && situ__comm_fill(r, sum);
+  SITU_IGNORE(situ_scope_end(&s));
+  if (good) situ__comm_post(d->comm, r);
+  situ__comm_close(j->parts);
+  j->parts = r;
+  return good;
 }
 
 /* The parts of a bucket have arrived: adds them up. The engine's own sums are whole already. */
@@ -290,18 +325,23 @@ static bool is_ahead(const situ_dist_ddp *d, const situ__dist_exchange *x, const
 static bool begin_calls(const char *op, situ_dist_ddp *d, bool wait) {
   situ__dist_exchange *x = d->exchange;
   while (x->wholes < d->bucket_count) {
-    const bool sends_parts = x->parts < d->bucket_count && x->parts - x->wholes < AHEAD;
+    const int64_t used = x->plan.local > 1 ? x->across : x->wholes;
+    const bool sends_parts = x->parts < d->bucket_count && x->parts - used < AHEAD;
+    const bool crosses = !sends_parts && x->plan.local > 1 && x->across == x->wholes;
     situ__dist_bucket *b = &d->buckets[sends_parts ? x->parts : x->wholes];
     journey *j = &x->journeys[b - d->buckets];
     if (sends_parts) {
       if (!wait && b->arrived < b->count) break;
       if ((!wait && !add_arrivals(op, d, b)) || !send_parts(op, d, b, &x->plan, j)) return false;
       x->parts++;
-    } else {
-      if (!wait && !d->lockstep && !has_arrived(d, j->parts) && !is_ahead(d, x, j)) break;
-      if (!situ__comm_finish(op, j->parts) || !use_parts(op, d, b, &x->plan, j)) return false;
-      x->wholes++;
+      continue;
     }
+    if (!crosses || !is_fast(d, b)) {
+      if (!wait && !d->lockstep && !has_arrived(d, j->parts) && !is_ahead(d, x, j)) break;
+      if (!situ__comm_finish(op, j->parts)) return false;
+      if (crosses ? !send_across(op, d, b, &x->plan, j) : !use_parts(op, d, b, &x->plan, j)) return false;
+    }
+    *(crosses ? &x->across : &x->wholes) += 1;
   }
   return true;
 }

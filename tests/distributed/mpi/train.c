@@ -294,7 +294,9 @@ int main(int argc, char **argv) {
   if (situ_comm_mpi(MPI_COMM_WORLD, NULL)) return 3; /* before MPI_Init it is refused, not started */
   situ_error_clear();
   if (MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) return 4;
-  situ_comm *comm = situ_comm_mpi(MPI_COMM_WORLD, &(situ_comm_options){ .deadline = argc > 2 ? deadline : 60 });
+  const char *node_size = getenv("NODE_SIZE");
+  situ_comm *comm = situ_comm_mpi(MPI_COMM_WORLD, &(situ_comm_options){ .deadline = argc > 2 ? deadline : 60,
+                                                                        .node_size = node_size ? atoi(node_size) : 0 });
   if (!comm) return 5;
   char name[64];
   (void)snprintf(name, sizeof name, "result.%d", situ_comm_rank(comm));

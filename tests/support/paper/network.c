@@ -114,17 +114,44 @@ void paper_wait(void) {
 
 paper_count paper_now(void) { return paper_me->count; }
 
-/* By the usual algorithm of each: pairs, rings, a binomial tree. bytes: of a block, or of the whole. */
-static double time_of(const port *p, situ_comm_op op, double bytes) {
-  const paper_costs *c = &p->owner->world->costs;
-  const double hop = c->latency, each = bytes / c->bandwidth, others = p->group->size - 1,
-               rounds = ceil(log2(p->group->size));
-  switch (op) {
-  case SITU_COMM_ALL_TO_ALL:
+static size_t bytes_of(const situ_comm_transfer *t) { return (size_t)t->count * paper_size(t->dtype); }
+
+/* Of an all_to_all: how many of the others are in this rank's node. */
+static int count_near(const port *p, const situ_comm_transfer *t) {
+  const int node = p->owner->world->costs.node;
+  int near = 0;
+  for (int k = 0; node && k < t->members; k++) near += (t->first + k * t->apart) / node == p->rank / node;
+  return near ? near - 1 : 0;
+}
+
+/* What a rank sends to other nodes. Rings of all ranks, one for each of a node: each leaves the node by another one's
+   link. */
+static double edge_bytes(const port *p, const situ_comm_transfer *t) {
+  const int node = p->owner->world->costs.node ? p->owner->world->costs.node : 1;
+  const double others = p->group->size - 1, bytes = (double)bytes_of(t);
+  switch (t->op) {
+  case SITU_COMM_ALL_TO_ALL: return (t->members - 1 - count_near(p, t)) * bytes;
   case SITU_COMM_ALL_GATHER:
-  case SITU_COMM_REDUCE_SCATTER: return others * (hop + each);
-  case SITU_COMM_ALL_REDUCE: return 2 * others * (hop + each / p->group->size);
-  case SITU_COMM_BROADCAST: return rounds * hop + each;
+  case SITU_COMM_REDUCE_SCATTER: return others * bytes / node;
+  case SITU_COMM_ALL_REDUCE: return 2 * others * bytes / p->group->size / node;
+  default: return bytes;
+  }
+}
+
+/* By the usual algorithm of each: pairs, rings, a binomial tree. A rank uses its links to its own node and to others at
+   one time. */
+static double time_of(const port *p, const situ_comm_transfer *t) {
+  const paper_costs *c = &p->owner->world->costs;
+  const double hop = c->latency, far = edge_bytes(p, t) / c->bandwidth, others = p->group->size - 1,
+               rounds = ceil(log2(p->group->size)), bytes = (double)bytes_of(t), near = c->node ? count_near(p, t) : 0;
+  const double inside = c->node ? others * bytes / c->near_bandwidth : 0;
+  switch (t->op) {
+  case SITU_COMM_ALL_TO_ALL:
+    return fmax(near ? near * (c->near_latency + bytes / c->near_bandwidth) : 0, (t->members - 1 - near) * hop + far);
+  case SITU_COMM_ALL_GATHER:
+  case SITU_COMM_REDUCE_SCATTER: return others * hop + fmax(inside, far);
+  case SITU_COMM_ALL_REDUCE: return 2 * others * hop + fmax(2 * inside / p->group->size, far);
+  case SITU_COMM_BROADCAST: return rounds * hop + far;
   default: return rounds * hop;
   }
 }
@@ -211,8 +238,6 @@ int nanosleep(const struct timespec *time, struct timespec *left) {
 }
 
 /* ---- messages ---- */
-
-static size_t bytes_of(const situ_comm_transfer *t) { return (size_t)t->count * paper_size(t->dtype); }
 
 static void count_message(paper_count *c, const situ_comm_transfer *t) {
   const bool header = t->tag == 1;
@@ -302,7 +327,6 @@ static void move_to(const meeting *m, int size, int to) {
   for (int from = 0; from < size && bytes; from++) {
     const char *send = m->part[from].send;
     if (t->op == SITU_COMM_ALL_GATHER) memcpy(into + (size_t)from * bytes, send, bytes);
-    if (t->op == SITU_COMM_ALL_TO_ALL) memcpy(into + (size_t)from * bytes, send + (size_t)to * bytes, bytes);
     if (t->op == SITU_COMM_BROADCAST && t->peer == from) memcpy(into, send, bytes);
     if (t->op != SITU_COMM_ALL_REDUCE && t->op != SITU_COMM_REDUCE_SCATTER) continue;
     if (t->op == SITU_COMM_REDUCE_SCATTER) send += (size_t)to * bytes;
@@ -311,11 +335,19 @@ static void move_to(const meeting *m, int size, int to) {
   }
 }
 
+static void move_group(const meeting *m, int to) {
+  const situ_comm_transfer *t = &m->part[to];
+  const size_t bytes = bytes_of(t), mine = (size_t)((to - t->first) / t->apart) * bytes;
+  for (int k = 0; k < t->members && bytes; k++)
+    memcpy((char *)t->receive + (size_t)k * bytes, (const char *)m->part[t->first + k * t->apart].send + mine, bytes);
+}
+
 static void move_values(const meeting *m, int size) {
   const situ_comm_transfer *t = &m->part[0];
   for (int to = 0; to < size; to++) {
     if (!is_real(&m->part[to])) continue;
-    if (t->op == SITU_COMM_ALL_REDUCE && to) memcpy(m->part[to].receive, t->receive, bytes_of(t));
+    if (t->op == SITU_COMM_ALL_TO_ALL) move_group(m, to);
+    else if (t->op == SITU_COMM_ALL_REDUCE && to) memcpy(m->part[to].receive, t->receive, bytes_of(t));
     else move_to(m, size, to);
   }
 }
@@ -325,9 +357,10 @@ static meeting *join_meeting(port *p, int way, const situ_comm_transfer *t, doub
   group *g = p->group;
   paper_count *c = &p->owner->count;
   const int64_t number = p->number[way]++;
-  const bool blocks = t->op == SITU_COMM_ALL_TO_ALL || t->op == SITU_COMM_REDUCE_SCATTER;
+  const int blocks = t->op == SITU_COMM_ALL_TO_ALL ? t->members : t->op == SITU_COMM_REDUCE_SCATTER ? g->size : 1;
   c->calls++;
-  c->call_bytes += t->send || way ? (int64_t)bytes_of(t) * (blocks ? g->size : 1) : 0;
+  c->call_bytes += t->send || way ? (int64_t)bytes_of(t) * blocks : 0;
+  c->edge_bytes += way ? edge_bytes(p, t) : 0;
   meeting *m = g->meetings;
   while (m && (m->number != number || m->way != way)) m = m->next;
   if (!m && (m = calloc(1, sizeof *m)) && (m->part = calloc((size_t)g->size, sizeof *m->part))) {
@@ -338,7 +371,7 @@ static meeting *join_meeting(port *p, int way, const situ_comm_transfer *t, doub
   m->part[p->rank] = *t;
   m->ready = fmax(m->ready, begins);
   if (++m->come < g->size) return m;
-  m->ready += time_of(p, t->op, (double)bytes_of(t));
+  m->ready += time_of(p, t);
   move_values(m, g->size);
   m->met = true;
   for (int k = 0; k < g->size; k++) tell(g->port[k]->owner, m->ready);
@@ -378,7 +411,7 @@ static situ_status begin_on(port *p, int way, const situ_comm_transfer *what, vo
   const double *mark = what->behind;
   const double begins = way ? fmax(fmax(c->time, mark ? *mark : c->device), c->network) : c->time;
   free(what->behind);
-  if (way) c->transferring += time_of(p, what->op, (double)bytes_of(what));
+  if (way) c->transferring += time_of(p, what);
   t->meeting = join_meeting(p, way, what, begins);
   return SITU_OK;
 }

@@ -14,10 +14,13 @@
    numbers of ranks. */
 enum { PAPER_REAL = 8192 };
 
-/* Of a rank's device, and of its link to each other rank; seconds and units a second. */
+/* Of a rank's device, and of its link to each other rank; seconds and units a second. Of a rank that is in a node: its
+   link to other nodes, and that to its own. */
 typedef struct paper_costs {
   double latency, bandwidth;    /* of a message; bytes */
   double launch, memory, flops; /* the host's time for a kernel; bytes that one reads and writes; products */
+  int node;                     /* ranks of a node, numbered one behind the other; 0: all links are alike */
+  double near_latency, near_bandwidth;
 } paper_costs;
 
 /* What a rank has done so far. */
@@ -28,6 +31,7 @@ typedef struct paper_count {
   int64_t kernels;
   double time, device, network;   /* clocks: the host's; when the device and the stream will have done all they have */
   double computing, transferring; /* what of that they have been at work */
+  double edge_bytes;              /* of collectives of the device: what it sends to other nodes */
 } paper_count;
 
 typedef struct paper_world paper_world;
