@@ -411,7 +411,7 @@ static uint64_t run_graph(const struct graph *g, int n) {
 
 static void graphs_take_and_give_any_number(void **state) {
   (void)state;
-  for (int l = 0; l < LENGTHS; l++)
+  for (int l = 0; l < 2; l++) /* longer ones below */
     for (int k = 0; k < GRAPHS; k++) run_graph(&graphs[k], lengths[l]);
 }
 
