@@ -1,6 +1,7 @@
 /* Lists of any number of tensors in programs: as arguments and results of calls, of programs, branches and loops. In a
    longer list a tensor costs as much: counted are the blocks of the library's code that run.
    SPDX-License-Identifier: MIT */
+/* test-devices: cpu */
 /* test-links: situ_counted */
 /* test-cost: 60 */
 /* test-limit: 900 */
