@@ -42,22 +42,30 @@ static void add(const char *fmt, ...) {
   assert_true(length < sizeof json);
 }
 
+/* An argument of each type of parameter (src/program/graph/bind.c). */
+static const struct {
+  char type;
+  const char *json;
+} forms[] = {
+  { 't', "{\"as_tensor\": {\"name\": \"x\"}}" },
+  { 'x', "{\"as_tensor\": {\"name\": \"x\"}}" },
+  { 'h', "{\"as_tensor\": {\"name\": \"x\"}}" },
+  { 'T', "{\"as_tensors\": [{\"name\": \"x\"}]}" },
+  { 'i', "{\"as_int\": 1}" },
+  { 'I', "{\"as_ints\": [1]}" },
+  { 'L', "{\"as_ints\": [1]}" },
+  { 'n', "{\"as_int\": 1}" },
+  { 'F', "{\"as_floats\": [1.5]}" },
+  { 'b', "{\"as_bool\": true}" },
+  { 's', "{\"as_string\": \"none\"}" },
+  { 'S', "{\"as_strings\": [\"none\"]}" },
+};
+
 static const char *form_of(char type) {
-  static const char types[] = "txhTiInFbdsS";
-  static const char tensor[] = "{\"as_tensor\": {\"name\": \"x\"}}";
-  static const char *const forms[] = { tensor,
-                                       tensor,
-                                       tensor,
-                                       "{\"as_tensors\": [{\"name\": \"x\"}]}",
-                                       "{\"as_int\": 1}",
-                                       "{\"as_ints\": [1]}",
-                                       "{\"as_int\": 1}",
-                                       "{\"as_floats\": [1.5]}",
-                                       "{\"as_bool\": true}",
-                                       NULL,
-                                       "{\"as_string\": \"none\"}",
-                                       "{\"as_strings\": [\"none\"]}" };
-  return forms[strchr(types, type) - types];
+  for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+    if (forms[i].type == type) return forms[i].json;
+  fail_msg("no argument of type %c is known here", type);
+  return NULL;
 }
 
 static void add_arguments(const situ__op_row *row, const given *g) {
