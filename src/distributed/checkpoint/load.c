@@ -111,7 +111,7 @@ bool situ__dist_load_prepare(situ__dist_loading *l, const situ__set *set, const 
 
 void situ__dist_load_end(situ__dist_loading *l, situ_dist_checkpoint *c, bool commit) {
   situ_optim_load_end(l->optimizer, commit);
-  situ__dist_end_shards(l, c->zero, commit);
+  if (c) situ__dist_end_shards(l, c->zero, commit);
   situ_lr_scheduler_load_end(l->scheduler, commit);
   situ_tree_free(l->model);
   if (!commit) return;

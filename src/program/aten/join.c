@@ -62,8 +62,9 @@ static situ_tensor *run_atleast_3d(situ__op_call *c) { return each(c, situ_atlea
 typedef int64_t splitting(situ_tensor *, int64_t, int, situ_tensor **, int64_t);
 /* Into as many pieces as a number says. */
 static situ_tensor *split_by(situ__op_call *c, splitting *fn, int dim) {
-  return situ__call_pieces(c, c->result,
-                           fn(situ__arg_tensor(c, 0), situ__arg_int(c, 1), dim, c->result, c->node->outs));
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  const int64_t most = situ__arg_int(c, 1), count = fn(x, most, dim, NULL, 0);
+  return situ__call_pieces(c, c->result, count == c->node->outs ? fn(x, most, dim, c->result, count) : count);
 }
 static situ_tensor *run_split(situ__op_call *c) { return split_by(c, situ_split, situ__arg_dim(c, 2)); }
 static situ_tensor *run_chunk(situ__op_call *c) { return split_by(c, situ_chunk, situ__arg_dim(c, 2)); }

@@ -241,7 +241,7 @@ static void set_budget(uint64_t more) {
 }
 
 static void break_it(void) {
-  saved *f = &files[now.file];
+  saved *f = now.how == CRAFTED ? NULL : &files[now.file];
   memset(calls, 0, sizeof calls);
   if (now.how == GONE && unlink(f->path)) abort();
   if (now.how == CUT) write_file(f, (size_t)now.at);
