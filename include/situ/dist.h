@@ -101,11 +101,12 @@ typedef situ_optim *(*situ_dist_make_optim)(situ_tree *parameters, double lr, co
 
 /** torch's ZeroRedundancyOptimizer(parameters, optimizer_class, **options): situ_dist_zero_new(situ_nn_parameters(net),
     comm, situ_optim_adamw, lr, &options). A collective call. parameters: a tree of tensors, the same on all ranks,
-    owned by the result from now on (freed if the call fails). All elements of all parameters are numbered in order; of
-    N, rank r of R owns those from N r / R on, and `make` makes its optimiser over them: views of the parameters, whole
-    or parts of them. So each rank has 1 / R of the state, to an element. SITU_E_UNSUPPORTED: parameters that are not
-    contiguous; Adafactor, Muon and LBFGS, whose update of an element depends on others. SITU_E_ARG: fewer elements than
-    ranks. SITU_E_COMM: the ranks' parameters differ. The communicator must outlive the result. NULL on error. */
+    owned by the result from now on (freed if the call fails). Elements are dealt out to all ranks, in order: those of
+    each parameter, of small ones of a dtype together those of as many as 25 MiB hold; `make` makes a rank's optimiser
+    over its own, views of the parameters, whole or parts of them. So each rank has 1 / R of the state, to an element.
+    SITU_E_UNSUPPORTED: parameters that are not contiguous; Adafactor, Muon and LBFGS, whose update of an element
+    depends on others. SITU_E_ARG: fewer elements than ranks. SITU_E_COMM: the ranks' parameters differ. The
+    communicator must outlive the result. NULL on error. */
 SITU_API situ_dist_zero *situ_dist_zero_new(situ_tree *parameters, situ_comm *comm, situ_dist_make_optim make,
                                             double lr, const situ_optim_options *options);
 /** Stage 2 of ZeRO: situ_dist_zero_new over the communicator of `ddp`, which from now on leaves each rank the averages

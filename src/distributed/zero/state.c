@@ -121,7 +121,7 @@ static bool save_parameter(const saving *s, int64_t parameter, situ_tree **state
   bool good = true;
   for (; good && owner < z->comm->size; owner++) {
     const situ__zero_part p = situ__zero_part_of(z, parameter, owner);
-    if (!p.count) break;
+    if (!p.count) continue; /* of few elements a rank between two owners may have none */
     if (collects) good = collect_part(s, &p, owner, name, &r, whole);
     else if (owner == z->comm->rank) good = send_part(s, parameter, name);
   }

@@ -16,25 +16,35 @@ typedef struct rule {
   double lr;
   optim_change change[OPTIM_CHANGES];
   bool groups;
+  const dist_kind *kind; /* in buckets of a layer each; NULL: one of dist_kinds */
 } rule;
-static const rule rules[] = { { "AdamW", situ_optim_adamw, 0.01, { { 0 } }, false },
-                              { "SGD", situ_optim_sgd, 0.1, { { SITU_OPTIM_MOMENTUM, 0.9 } }, false },
-                              { "NAdam", situ_optim_nadam, 0.01, { { 0 } }, false },
-                              { "Adam", situ_optim_adam, 0.01, { { SITU_OPTIM_AMSGRAD, 1 } }, false },
-                              { "Lion", situ_optim_lion, 0.001, { { 0 } }, false },
-                              { "AdamW of two groups", situ_optim_adamw, 0.01, { { 0 } }, true } };
+
+/* Of four ranks the first and the last own an element of the first layer each, and those between them none. */
+static situ_nn_module *make_small(void) {
+  static const situ_nn_linear_options bare = { .no_bias = true };
+  return situ_nn_sequential(situ_nn_linear(2, 1, &bare), situ_nn_linear(1, 3, &bare));
+}
+static const dist_kind small = { "small", make_small, { 2, { DIST_BATCH, 2 } } };
+
+static const rule rules[] = { { "AdamW", situ_optim_adamw, 0.01, { { 0 } }, false, NULL },
+                              { "SGD", situ_optim_sgd, 0.1, { { SITU_OPTIM_MOMENTUM, 0.9 } }, false, NULL },
+                              { "NAdam", situ_optim_nadam, 0.01, { { 0 } }, false, NULL },
+                              { "Adam", situ_optim_adam, 0.01, { { SITU_OPTIM_AMSGRAD, 1 } }, false, NULL },
+                              { "Lion", situ_optim_lion, 0.001, { { 0 } }, false, NULL },
+                              { "AdamW of two groups", situ_optim_adamw, 0.01, { { 0 } }, true, NULL },
+                              { "Adam of few elements", situ_optim_adam, 0.01, { { 0 } }, false, &small } };
 
 /* Every rank has the bits of one optimiser, its share of the state to an element, and one rank the state of all. */
 static void expect_bits_of_one_optimiser(bool parts) {
   for (size_t k = 0; k < sizeof rules / sizeof *rules; k++) {
     for (int size = 1; size <= 4; size++) {
-      divided t = { .kind = &dist_kinds[k % DIST_KINDS],
+      divided t = { .kind = rules[k].kind ? rules[k].kind : &dist_kinds[k % DIST_KINDS],
                     .make = rules[k].make,
                     .lr = rules[k].lr,
                     .change = rules[k].change,
                     .groups = rules[k].groups,
                     .parts = parts,
-                    .ddp = { .bucket_bytes = parts ? 600 : 0 },
+                    .ddp = { .bucket_bytes = parts * (rules[k].kind ? 1 : 600) },
                     .to = 12,
                     .keeper = size - 1 };
       situ_tree *want;
