@@ -61,20 +61,25 @@ static situ_tensor *run_atleast_3d(situ__op_call *c) { return each(c, situ_atlea
 
 typedef int64_t splitting(situ_tensor *, int64_t, int, situ_tensor **, int64_t);
 /* Into as many pieces as a number says. */
-static situ_tensor *split_by(situ__op_call *c, splitting *fn, int dim) {
+static situ_tensor *split_by(situ__op_call *c, splitting *fn, int64_t number, int dim) {
   situ_tensor *x = situ__arg_tensor(c, 0);
-  const int64_t most = situ__arg_int(c, 1), count = fn(x, most, dim, NULL, 0);
-  return situ__call_pieces(c, c->result, count == c->node->outs ? fn(x, most, dim, c->result, count) : count);
+  const int64_t count = fn(x, number, dim, NULL, 0);
+  return situ__call_pieces(c, c->result, count == c->node->outs ? fn(x, number, dim, c->result, count) : count);
 }
-static situ_tensor *run_split(situ__op_call *c) { return split_by(c, situ_split, situ__arg_dim(c, 2)); }
-static situ_tensor *run_chunk(situ__op_call *c) { return split_by(c, situ_chunk, situ__arg_dim(c, 2)); }
+static situ_tensor *run_split(situ__op_call *c) {
+  return split_by(c, situ_split, situ__arg_int(c, 1), situ__arg_dim(c, 2));
+}
+static situ_tensor *run_chunk(situ__op_call *c) {
+  return split_by(c, situ_chunk, situ__arg_int(c, 1), situ__arg_dim(c, 2));
+}
 static situ_tensor *run_split_sizes(situ__op_call *c) {
   int count;
   const int64_t *size = situ__arg_host_list(c, 1, &count);
   return situ__call_split(c, situ__arg_tensor(c, 0), situ__arg_dim(c, 2), size, count);
 }
 static situ_tensor *unbind(situ__op_call *c, situ_tensor *x, int dim) {
-  return situ__call_pieces(c, c->result, situ_unbind(x, dim, c->result, c->node->outs));
+  const int64_t count = situ_unbind(x, dim, NULL, 0);
+  return situ__call_pieces(c, c->result, count == c->node->outs ? situ_unbind(x, dim, c->result, count) : count);
 }
 static situ_tensor *run_unbind(situ__op_call *c) { return unbind(c, situ__arg_tensor(c, 0), situ__arg_dim(c, 1)); }
 
@@ -84,8 +89,7 @@ static situ_tensor *split_into(situ__op_call *c, int dim, bool sections) {
   const int64_t *at = situ__arg_host_list(c, 1, &count);
   situ_tensor *x = situ__arg_tensor(c, 0);
   if (!at) return NULL;
-  if (sections)
-    return situ__call_pieces(c, c->result, situ_tensor_split(x, count ? *at : 0, dim, c->result, c->node->outs));
+  if (sections) return split_by(c, situ_tensor_split, count ? *at : 0, dim);
   for (int i = 0; i <= count && i < c->node->outs; i++)
     if (!(c->result[i] = situ_slice(x, dim, i ? at[i - 1] : 0, i < count ? at[i] : INT64_MAX, 1))) return NULL;
   return situ__call_pieces(c, c->result, (int64_t)count + 1);

@@ -264,7 +264,7 @@ static void lists_that_are_too_long(void **state) {
     { NULL, NULL,
       CALL("torch.ops.aten.expand.default", X("self") "," INTS("size", MANY ",2,3"), "{" TENSOR("v") "}") "," CALL(
           "torch.ops.aten.unbind.int", NAMED("self", TENSOR("v")), "{'as_tensors':[{'name':'y'}]}"),
-      "2147483648 pieces, but out has a capacity of 1024" },
+      "gives another number of pieces than in the file" },
     { NULL, NULL, GIVES("torch.ops.aten.repeat.default", X("self") "," INTS("repeats", MANY "," MANY)),
       "has more than 2^63 elements" },
     { NULL, NULL, GIVES("torch.ops.aten.tile.default", X("self") "," INTS("dims", "1,1,1,1,1,1,1,1,1,1,1")),
