@@ -1,5 +1,5 @@
-#!/ bin / sh
-#Training over a real MPI : builds tests / distributed / mpi/*.c with its mpicc, and runs them on 1 to 4 ranks of this machine.
+#!/bin/sh
+# Training over a real MPI: builds tests/distributed/mpi/*.c with its mpicc, and runs them on 1 to 4 ranks of this machine.
 # SPDX-License-Identifier: MIT
 # usage: mpi.sh openmpi|mpich LIBRARY SOURCE_DIRECTORY [DRILLS]
 #   DRILLS: in place of training, so many runs in which rank 1 is killed, stopped, fails, gives up or is in another call
