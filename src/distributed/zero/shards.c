@@ -448,7 +448,8 @@ static bool show_part(const situ_dist_zero *z, int64_t item) {
 bool situ__zero_prepare_shards(const char *op, situ_dist_zero *z) {
   situ__zero_shards *s = z->shards;
   const situ_dist_ddp *d = z->ddp;
-  const size_t bytes = (size_t)(d->bucket_count + 1) * sizeof *s->holders;
+  /* As many as buckets may become: a group that is added later makes more, also where no memory is left for these. */
+  const size_t bytes = (size_t)(d->item_count + 1) * sizeof *s->holders;
   holder *holders = situ__calloc(1, bytes);
   if (!holders) return situ__no_memory(op, bytes), false;
   situ__free(s->holders);
