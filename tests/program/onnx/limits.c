@@ -241,6 +241,30 @@ static void blocks_that_are_too_large(void **state) {
   }
 }
 
+/* Sums of sizes, pads and strides are within 64 bits. */
+static void windows_that_are_too_large(void **state) {
+  (void)state;
+  static const char *const lists[] = { "strides", "dilations", "pads" };
+  for (int i = 0; i < 6; i++) {
+    message graph = { .length = 0 }, node = { .length = 0 }, list = { .length = 0 };
+    put_text(&list, 1, lists[i % 3]);
+    put_int(&list, 8, UINT64_C(1) << 62);
+    put_int(&list, 20, 7);
+    put_any(&graph, INPUT, "x");
+    put_any(&graph, OUTPUT, "y");
+    for (int k = 0; k < 2; k++) put_text(&node, 1, "x");
+    put_text(&node, 2, "y");
+    put_text(&node, 4, i < 3 ? "ConvTranspose" : "Conv");
+    put_message(&node, 5, &list);
+    put_message(&graph, NODE, &node);
+    situ_nn_module *m = load_graph(&graph, 17);
+    if (!m) fail_msg("%s", situ_error_message());
+    assert_null(situ_nn_forward(m, situ_ones(SITU_SHAPE(3, 3, 3), NULL)));
+    expect_refused(NULL, SITU_E_UNSUPPORTED, "beyond 2^30");
+    situ_nn_free(m);
+  }
+}
+
 static situ_scope scope;
 
 static int open_scope(void **state) {
@@ -265,6 +289,7 @@ int main(void) {
     cmocka_unit_test_setup_teardown(products_of_no_whole_numbers, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(axes_and_places_that_are_too_large, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(blocks_that_are_too_large, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(windows_that_are_too_large, open_scope, close_scope),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

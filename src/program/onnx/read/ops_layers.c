@@ -48,6 +48,15 @@ static situ_tensor *run_einsum(situ__op_call *c) {
 
 static int64_t at_or(situ_shape list, int d, int64_t otherwise) { return d < list.ndim ? list.dim[d] : otherwise; }
 
+/* Sums of products of two such numbers have 64 bits. */
+static bool are_moderate(situ_shape list) {
+  enum { MOST = 1 << 30 };
+  for (int d = 0; d < list.ndim; d++)
+    if (list.dim[d] > MOST || list.dim[d] < -MOST) return false;
+  return true;
+}
+static const char immoderate[] = "has a size, kernel, pad, stride or dilation beyond 2^30";
+
 bool situ__onnx_read_windows(situ__op_call *c, int k, situ_tensor *x, situ_shape kernel, situ__onnx_windows *w) {
   const situ_shape size = situ_shape_of(x), dilation = situ__arg_dims(c, k + 1), pads = situ__arg_dims(c, k + 3);
   const situ_shape stride = situ__arg_dims(c, k + 4);
@@ -55,6 +64,9 @@ bool situ__onnx_read_windows(situ__op_call *c, int k, situ_tensor *x, situ_shape
   *w = (situ__onnx_windows){ .dims = size.ndim - 2, .kernel = kernel, .even = true };
   if (w->dims < 1 || w->dims > 3 || kernel.ndim != w->dims)
     return situ__call_refuse(c, "needs 1 to 3 spatial dimensions, and a kernel of as many");
+  if (!are_moderate(size) || !are_moderate(kernel) || !are_moderate(stride) || !are_moderate(dilation) ||
+      !are_moderate(pads))
+    return situ__call_refuse(c, immoderate);
   w->stride.ndim = w->dilation.ndim = w->dims;
   for (int d = 0; d < w->dims; d++) {
     w->stride.dim[d] = at_or(stride, d, 1);
@@ -142,8 +154,12 @@ static situ_tensor *run_deform_conv(situ__op_call *c) {
                                  .before = { at_or(pads, 0, 0), at_or(pads, 1, 0) },
                                  .after = { at_or(pads, 2, 0), at_or(pads, 3, 0) } };
   if (situ_dim(x) != 4 || kernel.ndim != 2) return situ__call_refuse(c, "needs 2 spatial dimensions");
-  if (group * channels != situ_size(x, 1) ||
-      situ_size(situ__arg_tensor(c, 2), 1) != 2 * places * kernel.dim[0] * kernel.dim[1])
+  if (!are_moderate(pads) || !are_moderate(kernel) || !are_moderate(SITU_SHAPE(group, channels, places)))
+    return situ__call_refuse(c, immoderate);
+  int64_t offsets = 2 * places;
+  for (int d = 0; d < 2; d++)
+    if (!situ__mul_i64(offsets, kernel.dim[d], &offsets)) return situ__call_refuse(c, immoderate);
+  if (group * channels != situ_size(x, 1) || situ_size(situ__arg_tensor(c, 2), 1) != offsets)
     return situ__call_refuse(c, "has a group or an offset_group other than that of its inputs");
   const situ_deform_conv2d_options o = { .stride = situ__arg_dims(c, 10),
                                          .dilation = situ__arg_dims(c, 5),
@@ -159,6 +175,7 @@ static situ_tensor *run_conv_transpose(situ__op_call *c) {
   const bool same = strncmp(automatic, "SAME", 4) == 0;
   situ__onnx_windows w;
   if (!situ__onnx_read_windows(c, 3, x, situ__onnx_spatial_of(weight), &w)) return NULL;
+  if (!are_moderate(more) || !are_moderate(wanted)) return situ__call_refuse(c, immoderate);
   w.even = true;
   for (int d = 0; d < w.dims; d++) {
     const int64_t whole =
@@ -192,6 +209,7 @@ static situ_shape plane_of(const situ_tensor *x) { return situ__onnx_spatial_of(
 static situ_tensor *number_globally(situ_tensor *index, const situ_tensor *x, bool columns) {
   const situ_shape s = situ_shape_of(x), plane = plane_of(x);
   int64_t size = 1;
+  if (situ_numel(x) == 0) return index;
   for (int d = 0; d < plane.ndim; d++) size *= plane.dim[d];
   if (columns && plane.ndim == 2) {
     situ_tensor *wide = situ_full(SITU_SCALAR, (double)plane.dim[1],
@@ -340,6 +358,7 @@ static situ_tensor *run_max_unpool(situ__op_call *c) {
   if (!situ__onnx_read_windows(c, 3, x, situ__arg_dims(c, 5), &w)) return NULL;
   given.ndim = situ__arg_host_ints(c, 2, given.dim, SITU_MAX_DIMS);
   if (given.ndim < 0) return NULL;
+  if (!are_moderate(given)) return situ__call_refuse(c, immoderate);
   if (given.ndim && given.ndim != size.ndim) return situ__call_refuse(c, "has an output_shape of another rank");
   for (int d = 0; d < w.dims; d++)
     size.dim[d + 2] = (size.dim[d + 2] - 1) * w.stride.dim[d] - w.before[d] - w.after[d] + w.kernel.dim[d];
@@ -365,6 +384,7 @@ static situ_tensor *run_col2im(situ__op_call *c) {
   block.ndim = situ__arg_host_ints(c, 2, block.dim, SITU_MAX_DIMS);
   if (image.ndim < 0 || block.ndim < 0) return NULL;
   if (image.ndim != 2 || block.ndim != 2) return situ__call_refuse(c, "has images that are not of 2 dimensions");
+  if (!are_moderate(image) || !are_moderate(pads)) return situ__call_refuse(c, immoderate);
   situ__onnx_windows w = { .dims = 2 };
   situ_shape whole = image;
   for (int d = 0; d < 2; d++) {
