@@ -132,7 +132,7 @@ static void program_load_once(const uint8_t *data, size_t size, program_run run)
   const bool say = getenv("SITU_FUZZ_SAY") != NULL;
   if (!program_counts.tried++) {
     situ_error_mode(say ? SITU_ERROR_LOG : SITU_ERROR_QUIET);
-    SITU_IGNORE(situ_set_memory_limit((situ_device){ .kind = SITU_CPU }, 64 << 20));
+    SITU_IGNORE(situ_set_memory_limit((situ_device){ .kind = SITU_CPU }, 8 << 20));
   }
   if (say && program_counts.tried % 1024 == 0) program_say();
   run.options.max_iterations = 50;
