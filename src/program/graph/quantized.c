@@ -221,8 +221,9 @@ situ_tensor *situ__quantized_conv(const situ__quantized *q, const situ_conv_opti
                                   const int64_t *after) {
   const int dims = situ_dim(q->b) - 2;
   const situ_shape x = situ_shape_of(q->a);
+  if (dims > 2) return compose_conv(q, o, before, after);
   const window_params p = window_of(q->b, o, before, after);
-  if (dims > 2 || !has_kernel(q, situ_size(q->b, 0)) || !is_small(&p, &x)) return compose_conv(q, o, before, after);
+  if (!has_kernel(q, situ_size(q->b, 0)) || !is_small(&p, &x)) return compose_conv(q, o, before, after);
   if (dims == 2) return run(&conv_op, q, q->a, q->b, &p);
   situ_tensor *y = run(&conv_op, q, situ_unsqueeze(q->a, 2), situ_unsqueeze(q->b, 2), &p);
   return situ_squeeze(y, SITU_SHAPE(2));
