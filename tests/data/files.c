@@ -13,25 +13,7 @@
 
 #include "situ/data.h"
 #include "situ/ops.h"
-
-static situ_scope scope;
-static int64_t live_before;
-
-static int open_scope(void **state) {
-  (void)state;
-  situ_error_mode(SITU_ERROR_QUIET);
-  situ_error_clear();
-  live_before = situ_live_tensors();
-  situ_scope_begin(&scope);
-  return 0;
-}
-
-static int close_scope(void **state) {
-  (void)state;
-  SITU_IGNORE(situ_scope_end(&scope));
-  situ_error_clear();
-  return situ_live_tensors() == live_before ? 0 : 1;
-}
+#include "support/scope.h"
 
 static void write_bytes(const char *name, const void *data, size_t bytes) {
   FILE *f = fopen(name, "wb");

@@ -17,25 +17,7 @@
 #include "situ/ops.h"
 #include "situ/sys/alloc.h"
 #include "support/test.h"
-
-static situ_scope scope;
-static int64_t live_before;
-
-static int open_scope(void **state) {
-  (void)state;
-  situ_error_mode(SITU_ERROR_QUIET);
-  situ_error_clear();
-  live_before = situ_live_tensors();
-  situ_scope_begin(&scope);
-  return 0;
-}
-
-static int close_scope(void **state) {
-  (void)state;
-  SITU_IGNORE(situ_scope_end(&scope));
-  situ_error_clear();
-  return situ_live_tensors() == live_before ? 0 : 1;
-}
+#include "support/scope.h"
 
 static const situ_options i64 = { .dtype = SITU_I64, .device = { .kind = SITU_CPU } };
 

@@ -14,6 +14,7 @@
 #include "situ/random.h"
 #include "situ/sys/alloc.h"
 #include "support/optim.h"
+#include "support/scope.h"
 
 /* A training run: a network with running statistics and dropout, so that buffers and random numbers
    matter. */
@@ -126,24 +127,6 @@ static situ_checkpoint checkpoint_of(run *r) {
 }
 
 static const char path[] = "run.safetensors";
-static situ_scope scope;
-static int64_t live_before;
-
-static int open_scope(void **state) {
-  (void)state;
-  situ_error_mode(SITU_ERROR_QUIET);
-  situ_error_clear();
-  live_before = situ_live_tensors();
-  situ_scope_begin(&scope);
-  return 0;
-}
-
-static int close_scope(void **state) {
-  (void)state;
-  SITU_IGNORE(situ_scope_end(&scope));
-  situ_error_clear();
-  return situ_live_tensors() == live_before ? 0 : 1;
-}
 
 /* placement: E3 */
 static void resumes_bit_for_bit(void **state) {

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "program/scope.h"
+#include "support/scope.h"
 #include "situ/situ.h"
 #include "situ/sys/shape.h"
 #include "support/options.h"

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "program/scope.h"
+#include "support/scope.h"
 #include "situ/situ.h"
 #include "support/options.h"
 

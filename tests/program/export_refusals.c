@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "program/scope.h"
+#include "support/scope.h"
 #include "situ/situ.h"
 
 static situ_nn_module *make(const situ_nn_type *type) { return situ_nn_done(situ_nn_alloc(type)); }

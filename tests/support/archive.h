@@ -3,6 +3,8 @@
 #ifndef SITU_TESTS_SUPPORT_ARCHIVE_H
 #define SITU_TESTS_SUPPORT_ARCHIVE_H
 
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "zip_memory.h"
@@ -21,6 +23,17 @@ static inline uint8_t *archive_of(const uint8_t *model, size_t size, size_t *len
   *length = w.length;
   uint8_t *exact = realloc(w.data, w.length);
   return exact ? exact : w.data;
+}
+
+/* Writes it to a file. */
+static inline bool archive_save(const char *path, const char *model, size_t size) {
+  size_t length = 0;
+  uint8_t *archive = archive_of((const uint8_t *)model, size, &length);
+  FILE *f = archive ? fopen(path, "wb") : NULL;
+  bool good = f && fwrite(archive, 1, length, f) == length;
+  if (f) good = fclose(f) == 0 && good;
+  free(archive);
+  return good;
 }
 
 #endif

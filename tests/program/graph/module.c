@@ -17,7 +17,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "program/pt2/pt2.h"
-#include "program/scope.h"
+#include "support/scope.h"
 #include "situ/situ.h"
 #include "situ/sys/alloc.h"
 

@@ -13,6 +13,7 @@
 
 #include "program/onnx/message.h"
 #include "situ/situ.h"
+#include "support/scope.h"
 
 /* A float of sizes, of which 0 is a free one without a name. */
 static void put_sized(message *graph, uint32_t field, const char *name, const uint64_t *size, int dims) {
@@ -263,21 +264,6 @@ static void windows_that_are_too_large(void **state) {
     expect_refused(NULL, SITU_E_UNSUPPORTED, "beyond 2^30");
     situ_nn_free(m);
   }
-}
-
-static situ_scope scope;
-
-static int open_scope(void **state) {
-  (void)state;
-  situ_error_mode(SITU_ERROR_QUIET);
-  situ_error_clear();
-  situ_scope_begin(&scope);
-  return 0;
-}
-static int close_scope(void **state) {
-  (void)state;
-  SITU_IGNORE(situ_scope_end(&scope));
-  return 0;
 }
 
 int main(void) {

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "program/onnx/message.h"
-#include "program/scope.h"
+#include "support/scope.h"
 #include "situ/situ.h"
 
 /* ---- models ---- */

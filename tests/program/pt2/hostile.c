@@ -51,13 +51,7 @@ static situ_nn_module *load(const hostile *h, int64_t most) {
     model[k++] = model[i] == '\'' && !kept ? '"' : model[i];
     if (i == length) break;
   }
-  size_t size;
-  uint8_t *archive = archive_of((const uint8_t *)model, strlen(model), &size);
-  FILE *f = fopen("hostile.pt2", "wb");
-  assert_non_null(f);
-  assert_true(fwrite(archive, 1, size, f) == size);
-  assert_int_equal(fclose(f), 0);
-  free(archive);
+  assert_true(archive_save("hostile.pt2", model, strlen(model)));
   return situ_export_load("hostile.pt2", &(situ_load_options){ .max_iterations = most });
 }
 

@@ -16,7 +16,7 @@
 #include "program/graph/bind.h"
 #include "program/refusal.h"
 #include "situ/situ.h"
-#include "support/zip_memory.h"
+#include "support/archive.h"
 
 static const char path[] = "refused.pt2", site[] = "from model.py:12 in forward";
 /* It is the graph's second node. */
@@ -102,8 +102,6 @@ static void add_node(const char *target, const char *name, const situ__op_row *r
 }
 
 static situ_nn_module *load(const situ__op_row *row, const given *g) {
-  static const char list[] = "{\"config\": {}}";
-  static uint8_t data[sizeof json + 4096];
   static const char spec[] = "{\"arg\": {\"as_tensor\": {\"name\": \"x\"}}}";
   length = 0;
   add("{\"graph_module\": {\"graph\": {\"inputs\": [%s], \"outputs\": [%s], \"nodes\": [", form_of('t'), form_of('t'));
@@ -115,17 +113,7 @@ static situ_nn_module *load(const situ__op_row *row, const given *g) {
   add("]}}}, \"signature\": {\"input_specs\": [{\"user_input\": %s}], \"output_specs\": [{\"user_output\": %s}]}, "
       "\"module_call_graph\": []}, \"schema_version\": {\"major\": 8, \"minor\": 1}, \"range_constraints\": {}}",
       spec, spec);
-  zip_memory w = { .data = data };
-  zip_memory_add(&w, "t/archive_format", "pt2", 3);
-  zip_memory_add(&w, "t/byteorder", "little", 6);
-  zip_memory_add(&w, "t/data/weights/model_weights_config.json", list, sizeof list - 1);
-  zip_memory_add(&w, "t/data/constants/model_constants_config.json", list, sizeof list - 1);
-  zip_memory_add(&w, "t/models/model.json", json, length);
-  zip_memory_end(&w);
-  FILE *f = fopen(path, "wb");
-  assert_non_null(f);
-  assert_true(fwrite(w.data, 1, w.length, f) == w.length);
-  assert_int_equal(fclose(f), 0);
+  assert_true(archive_save(path, json, length));
   return situ_export_load(path, NULL);
 }
 

@@ -1,7 +1,7 @@
 /* A fixture: errors are quiet and cleared, and a scope is open; afterwards no tensor or module may be left alive.
    SPDX-License-Identifier: MIT */
-#ifndef SITU_TESTS_PROGRAM_SCOPE_H
-#define SITU_TESTS_PROGRAM_SCOPE_H
+#ifndef SITU_TESTS_SUPPORT_SCOPE_H
+#define SITU_TESTS_SUPPORT_SCOPE_H
 
 #include "situ/situ.h"
 
