@@ -34,6 +34,8 @@ static situ_comm_request *begin_call(const situ_dist_pipeline *p, int peer, situ
     return NULL;
   }
   if (r) situ__comm_post(p->comm, r);
+  /* The other rank may have asked already: values leave now, not when this rank asks the communicator next. */
+  if (r && t) situ__comm_progress(p->comm);
   return r;
 }
 
