@@ -24,13 +24,14 @@ SITU_API SITU_CHECKED situ_tensor *situ_conv1d(situ_tensor *input, situ_tensor *
 SITU_API SITU_CHECKED situ_tensor *situ_conv2d(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
                                                const situ_conv_options *options);
 /** input [N, C, D, H, W] (or [C, D, H, W]), weight [O, C/groups, kd, kh, kw], bias [O] or NULL: [N, O, D', H', W'].
-    Takes kd times the input's memory. */
+    Takes kd times the input's memory; SITU_E_LIMIT: kd is more than 65,536. */
 SITU_API SITU_CHECKED situ_tensor *situ_conv3d(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
                                                const situ_conv_options *options);
 /** input [N, C, L] (or [C, L]), weight [C, O/groups, k], bias [O] or NULL: [N, O, L']. */
 SITU_API SITU_CHECKED situ_tensor *situ_conv_transpose1d(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
                                                          const situ_conv_options *options);
-/** input [N, C, D, H, W] (or [C, D, H, W]), weight [C, O/groups, kd, kh, kw], bias [O] or NULL: [N, O, D', H', W']. */
+/** input [N, C, D, H, W] (or [C, D, H, W]), weight [C, O/groups, kd, kh, kw], bias [O] or NULL: [N, O, D', H', W'].
+    SITU_E_LIMIT: kd is more than 65,536. */
 SITU_API SITU_CHECKED situ_tensor *situ_conv_transpose3d(situ_tensor *input, situ_tensor *weight, situ_tensor *bias,
                                                          const situ_conv_options *options);
 /** input [N, C, H, W] (or [C, H, W]), weight [C, O/groups, kh, kw], bias [O] or NULL: [N, O, H', W']. */

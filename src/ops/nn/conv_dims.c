@@ -48,9 +48,13 @@ static bool entry(const char *op, const char *name, situ_shape *list, int64_t mi
   return true;
 }
 
-/* Takes the depth out of the options; what is left is for two dimensions. */
+/* Takes the depth out of the options; what is left is for two dimensions. Each of the kernel's planes is a step. */
 static bool take_depth(const char *op, const situ_tensor *weight, situ_conv_options *o, depth *d) {
+  enum { MOST = 65536 };
   d->kernel = weight->view.size[2];
+  if (d->kernel > MOST)
+    return situ__fail(SITU_E_LIMIT, op, "the kernel's depth is %lld, must be at most %d", (long long)d->kernel, MOST),
+           false;
   return entry(op, "stride", &o->stride, 1, &d->stride) && entry(op, "padding", &o->padding, 0, &d->padding) &&
          entry(op, "dilation", &o->dilation, 1, &d->dilation) &&
          entry(op, "output_padding", &o->output_padding, 0, &d->output_padding);

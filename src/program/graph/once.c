@@ -42,6 +42,7 @@ situ_tensor *situ__scan_element_once(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0);
   situ_shape shape = situ_shape_of(x);
   const int axis = situ__arg_dim(c, 2), at = axis < 0 ? axis + shape.ndim : axis;
+  if (at < 0 || at >= shape.ndim) return situ__call_refuse(c, "scans along an axis that its input has not");
   memmove(&shape.dim[at], &shape.dim[at + 1], (size_t)(--shape.ndim - at) * sizeof *shape.dim);
   situ_tensor *y = situ_empty(shape, &(situ_options){ .dtype = situ_dtype_of(x), .device = situ_device_of(x) });
   return y && (!t || t->element(t, y)) ? y : NULL;

@@ -84,6 +84,9 @@ static void refusals(void **state) {
                  "conv3d", "stride must be 1");
   expect_refused(situ_conv3d(x, x, NULL, &(situ_conv_options){ .same = true, .padding = SITU_DIMS(2) }), SITU_E_ARG,
                  "conv3d", "together with same");
+  situ_tensor *deep = situ_empty(SITU_SHAPE(1, 1, 65537, 1, 1), &(situ_options){ .device = { .kind = SITU_META } });
+  expect_refused(situ_conv3d(deep, deep, NULL, NULL), SITU_E_LIMIT, "conv3d", "the kernel's depth is 65537");
+  expect_refused(situ_conv_transpose3d(deep, deep, NULL, NULL), SITU_E_LIMIT, "conv_transpose3d", "at most 65536");
   expect_refused(situ_conv3d(x, x, NULL, &(situ_conv_options){ .dilation = SITU_DIMS(2) }), SITU_E_SHAPE, "conv3d",
                  "covers");
   expect_refused(situ_conv_transpose3d(x, x, NULL, &(situ_conv_options){ .padding = SITU_DIMS(3) }), SITU_E_SHAPE,

@@ -176,6 +176,8 @@ static situ_tensor *run_conv_transpose(situ__op_call *c) {
   situ__onnx_windows w;
   if (!situ__onnx_read_windows(c, 3, x, situ__onnx_spatial_of(weight), &w)) return NULL;
   if (!are_moderate(more) || !are_moderate(wanted)) return situ__call_refuse(c, immoderate);
+  if (wanted.ndim && wanted.ndim < w.dims)
+    return situ__call_refuse(c, "has an output_shape of fewer sizes than the input has spatial dimensions");
   w.even = true;
   for (int d = 0; d < w.dims; d++) {
     const int64_t whole =
