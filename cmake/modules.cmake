@@ -26,7 +26,7 @@ endfunction()
 
 # What the backends share whose kernels are texts.
 file(GLOB situ_lower_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/lower/*.c)
-list(APPEND situ_lower_sources ${PROJECT_SOURCE_DIR}/src/base/dtype.c) # a module links nothing of the library
+list(APPEND situ_lower_sources ${PROJECT_SOURCE_DIR}/src/base/dtype.c ${PROJECT_SOURCE_DIR}/src/base/block.c) # a module links nothing of the library
 file(GLOB kernel_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/kernels/*.h ${PROJECT_SOURCE_DIR}/src/kernels/*/*.h)
 set(kernel_texts ${kernel_headers})
 list(FILTER kernel_texts INCLUDE REGEX "/kernels/(flat|group)/")

@@ -15,6 +15,10 @@ typedef enum situ_block_type {
   SITU_BLOCK_Q4_K,     /**< 256 numbers of 4 bits, with a scale and a minimum for each 32: 144 bytes */
   SITU_BLOCK_Q5_K,     /**< 256 numbers of 5 bits, as Q4_K: 176 bytes */
   SITU_BLOCK_Q6_K,     /**< 256 numbers of 6 bits, with a scale for each 16: 210 bytes */
+  SITU_BLOCK_Q4_1,     /**< 32 numbers of 4 bits, an f16 scale and an f16 minimum: 20 bytes */
+  SITU_BLOCK_Q5_0,     /**< 32 numbers of 5 bits and an f16 scale: 22 bytes */
+  SITU_BLOCK_Q5_1,     /**< 32 numbers of 5 bits, as Q4_1: 24 bytes */
+  SITU_BLOCK_IQ4_NL,   /**< 32 numbers of a table of 16 and an f16 scale: 18 bytes */
   SITU_BLOCK_TYPES
 } situ_block_type;
 

@@ -30,7 +30,8 @@ SITU_API const situ_file_entry *situ_gguf_entry(const situ_gguf *file, int64_t i
 /** A tensor by name; NULL (no error) if there is no such tensor. */
 SITU_API const situ_file_entry *situ_gguf_find(const situ_gguf *file, const char *name);
 /** Loads one tensor, owned by the innermost scope; NULL on error. F32, F16, BF16, F64 and integers are tensors of that
-    dtype; Q8_0, Q4_0, Q4_K, Q5_K and Q6_K are tensors of blocks (blocks.h). Other types are SITU_E_UNSUPPORTED. */
+    dtype; Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K and IQ4_NL are tensors of blocks (blocks.h). Other types are
+    SITU_E_UNSUPPORTED. */
 SITU_API situ_tensor *situ_gguf_load(situ_gguf *file, const char *name);
 
 /** All tensors, a flat dict under the file's names, with the values that Hugging Face's modules have: rows of attn_q

@@ -30,6 +30,35 @@ DEVICE float Q4_0_scale(BLOCK_BYTES b, int g) { return (void)g, block_half(b); }
 DEVICE float Q4_0_minimum(BLOCK_BYTES b, int g) { return (void)b, (void)g, 0.0f; }
 DEVICE int Q4_0_integer(BLOCK_BYTES b, int g, int k) { return (b[2 + k] >> 4 * g & 15) - 8; }
 
+/* Q4_1: f16 scale, f16 minimum with its sign turned, 16 bytes as of Q4_0. */
+#define Q4_1_LENGTH 16
+DEVICE float Q4_1_scale(BLOCK_BYTES b, int g) { return (void)g, block_half(b); }
+DEVICE float Q4_1_minimum(BLOCK_BYTES b, int g) { return (void)g, -block_half(b + 2); }
+DEVICE int Q4_1_integer(BLOCK_BYTES b, int g, int k) { return b[4 + k] >> 4 * g & 15; }
+
+/* Q5_0 and Q5_1: as Q4_0 and Q4_1, with 4 bytes before the 16, whose bit i is the fifth bit of number i. */
+DEVICE int fifth_bit(BLOCK_BYTES b, int i) { return (b[i / 8] >> i % 8 & 1) << 4; }
+#define Q5_0_LENGTH 16
+DEVICE float Q5_0_scale(BLOCK_BYTES b, int g) { return (void)g, block_half(b); }
+DEVICE float Q5_0_minimum(BLOCK_BYTES b, int g) { return (void)b, (void)g, 0.0f; }
+DEVICE int Q5_0_integer(BLOCK_BYTES b, int g, int k) {
+  return ((b[6 + k] >> 4 * g & 15) | fifth_bit(b + 2, 16 * g + k)) - 16;
+}
+#define Q5_1_LENGTH 16
+DEVICE float Q5_1_scale(BLOCK_BYTES b, int g) { return Q4_1_scale(b, g); }
+DEVICE float Q5_1_minimum(BLOCK_BYTES b, int g) { return Q4_1_minimum(b, g); }
+DEVICE int Q5_1_integer(BLOCK_BYTES b, int g, int k) { return (b[8 + k] >> 4 * g & 15) | fifth_bit(b + 4, 16 * g + k); }
+
+/* IQ4_NL: as Q4_0, but 4 bits are the place of a number in a table of 16, whose bytes are two words here: a kernel in
+   OpenCL C has no table of its own without an address space. */
+#define IQ4_NL_LENGTH 16
+DEVICE float IQ4_NL_scale(BLOCK_BYTES b, int g) { return (void)g, block_half(b); }
+DEVICE float IQ4_NL_minimum(BLOCK_BYTES b, int g) { return (void)b, (void)g, 0.0f; }
+DEVICE int IQ4_NL_integer(BLOCK_BYTES b, int g, int k) {
+  const int at = b[2 + k] >> 4 * g & 15;
+  return (signed char)((at < 8 ? (U64)0xf6eaddcfbfad9881 : (U64)0x7159453526190d01) >> 8 * (at & 7) & 255);
+}
+
 /* The 12 bytes of Q4_K and Q5_K have 8 scales and 8 minima of 6 bits: those of groups 0 to 3 in the low bits of bytes
    0 to 7; of the others the low 4 bits are in bytes 8 to 11, the high 2 in the high bits of bytes 0 to 7. */
 DEVICE int packed_scale(BLOCK_BYTES s, int g) { return g < 4 ? s[g] & 63 : (s[g + 4] & 15) | (s[g - 4] >> 2 & 48); }

@@ -248,8 +248,6 @@ situ_status situ__lower_offers_attention(int index, const situ_work *work);
 situ_status situ__lower_offers(int index, const situ_work *work);
 situ_status situ__lower_optimizer(int index, const situ_work *work);
 situ_status situ__lower_blocks(int index, const situ_work *work);
-/* Numbers and bytes of a quantised block. Returns false for a number that is not a situ_block_type. */
-bool situ__lower_block_size(int64_t type, int64_t *elements, int64_t *bytes);
 
 /* All verbs that are lowered to kernels, and the slots of such a backend's verb table. */
 /* clang-format off */

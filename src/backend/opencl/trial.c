@@ -192,11 +192,10 @@ static bool nonzero(trial *t, const situ_work *w) {
 
 /* Bytes below 60 are finite scales. */
 static bool quantised(trial *t, const situ_work *w) {
-  int64_t elements, bytes;
-  if (!situ__lower_block_size(w->integer[0], &elements, &bytes)) return false;
-  place_in(t, w, 0, SHAPE(3, 2 * bytes), TRIAL_INDEX);
+  const situ__block_facts *facts = situ__block((situ_block_type)w->integer[0]);
+  place_in(t, w, 0, SHAPE(3, 2 * facts->bytes), TRIAL_INDEX);
   t->in[0].below = 60;
-  place_out(t, w, 0, SHAPE(3, 2 * elements));
+  place_out(t, w, 0, SHAPE(3, 2 * facts->elements));
   return true;
 }
 

@@ -10,8 +10,8 @@
 #include "support/test.h"
 #include "support/verbs/views.h"
 
-static const char *const types[] = { "Q8_0", "Q4_0", "Q4_K", "Q5_K", "Q6_K" };
-enum { TYPES = 5 };
+static const char *const types[] = { "Q8_0", "Q4_0", "Q4_K", "Q5_K", "Q6_K", "Q4_1", "Q5_0", "Q5_1", "IQ4_NL" };
+enum { TYPES = sizeof types / sizeof *types };
 
 /* tests/io/gguf/blocks.gguf, which tools/exchange/files/gguf_cases.py writes: with it lie the package's values. */
 static situ_gguf *open_cases(void) {
@@ -118,7 +118,9 @@ static situ_tensor *random_blocks(situ_block_type type, int64_t rows, int64_t co
     word = word * 1664525 + 1013904223;
     data[i] = (unsigned char)(word >> 24);
     const int at = (int)(i % size) - scale;
-    if (at == 1 || (at == 3 && (type == SITU_BLOCK_Q4_K || type == SITU_BLOCK_Q5_K))) data[i] = data[i] % 16 + 0x28;
+    const bool minima =
+        type == SITU_BLOCK_Q4_K || type == SITU_BLOCK_Q5_K || type == SITU_BLOCK_Q4_1 || type == SITU_BLOCK_Q5_1;
+    if (at == 1 || (at == 3 && minima)) data[i] = data[i] % 16 + 0x28;
   }
   situ_tensor *w = situ_blocks_from_host(data, (size_t)bytes, &SITU_SHAPE(rows, columns), type,
                                          &(situ_options){ .device = test_device() });

@@ -15,8 +15,9 @@ import numpy
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType as Type
 
 random = numpy.random.default_rng(7)
-BLOCKS = [Type.Q8_0, Type.Q4_0, Type.Q4_K, Type.Q5_K, Type.Q6_K]
-SCALES = {Type.Q8_0: [0], Type.Q4_0: [0], Type.Q4_K: [0, 2], Type.Q5_K: [0, 2], Type.Q6_K: [208]}  # places of f16
+# Each type and the places of its f16 numbers.
+BLOCKS = {Type.Q8_0: [0], Type.Q4_0: [0], Type.Q4_K: [0, 2], Type.Q5_K: [0, 2], Type.Q6_K: [208],
+          Type.Q4_1: [0, 2], Type.Q5_0: [0], Type.Q5_1: [0, 2], Type.IQ4_NL: [0]}
 
 
 def halves(count):
@@ -32,7 +33,7 @@ def random_blocks(rows, columns, kind):
     elements, size = GGML_QUANT_SIZES[kind]
     count = rows * columns // elements
     blocks = random.integers(0, 256, (count, size), dtype=numpy.uint8)
-    for at in SCALES[kind]:
+    for at in BLOCKS[kind]:
         blocks[:, at:at + 2] = halves(count).reshape(count, 1).view(numpy.uint8)
     return blocks.reshape(rows, -1)
 
@@ -57,7 +58,7 @@ def blocks(writer):
         writer.add_tensor(kind.name + '.quantized', data, raw_dtype=kind)
         writer.add_tensor(kind.name + '.quantized.values', gguf.dequantize(data, kind).astype(numpy.float32))
     writer.add_tensor('experts', random_blocks(4, 32, Type.Q8_0).reshape(2, 2, 34), raw_dtype=Type.Q8_0)
-    writer.add_tensor('other', numpy.zeros((1, 20), numpy.uint8), raw_dtype=Type.Q4_1)
+    writer.add_tensor('other', numpy.zeros((1, 84), numpy.uint8), raw_dtype=Type.Q2_K)
 
 
 def model(writer):

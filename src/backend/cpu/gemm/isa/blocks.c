@@ -24,6 +24,10 @@ VALUES(Q4_0, 32, 18)
 VALUES(Q4_K, 256, 144)
 VALUES(Q5_K, 256, 176)
 VALUES(Q6_K, 256, 210)
+VALUES(Q4_1, 32, 20)
+VALUES(Q5_0, 32, 22)
+VALUES(Q5_1, 32, 24)
+VALUES(IQ4_NL, 32, 18)
 
 /* ---- dot ---- */
 
@@ -241,6 +245,33 @@ static float dot_Q6_K(const unsigned char *b, int64_t count, const void *numbers
   return add_lanes(all);
 }
 
+/* Blocks of two groups of 16, whose scales and minima are equal; minimum: its product with the sum of x, 0 without. */
+#define DOT(type, bytes, minimum)                                                                          \
+  static float dot_##type(const unsigned char *b, int64_t count, const void *numbers, const float *sums) { \
+    const float *x = numbers;                                                                              \
+    vec_f32 all = { 0 };                                                                                   \
+    float least = 0;                                                                                       \
+    (void)sums;                                                                                            \
+    for (int64_t i = 0; i < count; i++, b += bytes, x += 32) {                                             \
+      fetch_ahead(b, bytes);                                                                               \
+      vec_f32 block = { 0 };                                                                               \
+      for (int g = 0; g < 2; g++) {                                                                        \
+        float number[16];                                                                                  \
+        INDEPENDENT                                                                                        \
+        for (int k = 0; k < 16; k++) number[k] = (float)type##_integer(b, g, k);                           \
+        for (int s = 0; s < 16; s += LANES)                                                                \
+          block = F32(fma_vec)(F32(load)(number + s), F32(load)(x + 16 * g + s), block);                   \
+      }                                                                                                    \
+      all = F32(fma_vec)(F32(splat)(type##_scale(b, 0)), block, all);                                      \
+      least += minimum;                                                                                    \
+    }                                                                                                      \
+    return add_lanes(all) - least;                                                                         \
+  }
+DOT(Q4_1, 20, Q4_1_minimum(b, 0) * sums[i])
+DOT(Q5_0, 22, 0)
+DOT(Q5_1, 24, Q5_1_minimum(b, 0) * sums[i])
+DOT(IQ4_NL, 18, 0)
+
 static void add_groups(const float *x, int64_t count, float *y) {
   for (int64_t i = 0; i < count; i++, x += SITU__BLOCK_GROUP) {
     vec_f32 sum = { 0 };
@@ -254,12 +285,20 @@ const situ__block_kernels SITU__ISA_NAME(situ__block_kernels) = {
               [SITU_BLOCK_Q4_0] = values_Q4_0,
               [SITU_BLOCK_Q4_K] = values_Q4_K,
               [SITU_BLOCK_Q5_K] = values_Q5_K,
-              [SITU_BLOCK_Q6_K] = values_Q6_K },
+              [SITU_BLOCK_Q6_K] = values_Q6_K,
+              [SITU_BLOCK_Q4_1] = values_Q4_1,
+              [SITU_BLOCK_Q5_0] = values_Q5_0,
+              [SITU_BLOCK_Q5_1] = values_Q5_1,
+              [SITU_BLOCK_IQ4_NL] = values_IQ4_NL },
   .dot = { [SITU_BLOCK_Q8_0] = dot_Q8_0,
            [SITU_BLOCK_Q4_0] = dot_Q4_0,
            [SITU_BLOCK_Q4_K] = dot_Q4_K,
            [SITU_BLOCK_Q5_K] = dot_Q5_K,
-           [SITU_BLOCK_Q6_K] = dot_Q6_K },
+           [SITU_BLOCK_Q6_K] = dot_Q6_K,
+           [SITU_BLOCK_Q4_1] = dot_Q4_1,
+           [SITU_BLOCK_Q5_0] = dot_Q5_0,
+           [SITU_BLOCK_Q5_1] = dot_Q5_1,
+           [SITU_BLOCK_IQ4_NL] = dot_IQ4_NL },
   .sums = add_groups,
 #if defined(__AVX512F__)
   .arrange = { [SITU_BLOCK_Q4_K] = arrange_Q4_K },
