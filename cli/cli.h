@@ -75,6 +75,8 @@ enum { CLI_SHOWN = 80 };
 const char *cli_shown(const char *text, size_t length, char out[CLI_SHOWN]);
 /* Prints it with JSON quotes and escapes. */
 void cli_print_json(const char *text);
+/* What situ_load_weights leaves of a file, and why: 20 lines at most, or a last member of a JSON object. */
+void cli_print_left(const situ_safetensors *f, bool json);
 /* A line of headings, in bold on a terminal with colours. */
 void cli_print_heading(const char *line);
 /* "4.9 KiB" */

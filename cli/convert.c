@@ -17,7 +17,7 @@ typedef struct content {
 /* ---- readers --------------------------------------------------------------------------------- */
 
 static bool read_tensors(const cli_options *options, content *out) {
-  out->tensors = situ_load(options->file, &(situ_load_options){ .map = true });
+  out->tensors = situ_load_weights(options->file, &(situ_load_options){ .map = true });
   return out->tensors != NULL;
 }
 
@@ -41,7 +41,8 @@ static const struct reader {
   bool (*read)(const cli_options *options, content *out); /* false after recording an error */
 } readers[] = {
   { ".safetensors", read_tensors }, { ".index.json", read_tensors }, { ".pt", read_tensors },
-  { ".pth", read_tensors },         { ".gguf", read_tensors },       { ".npy", read_npy },
+  { ".pth", read_tensors },         { ".pth.tar", read_tensors },    { ".bin", read_tensors },
+  { ".ckpt", read_tensors },        { ".gguf", read_tensors },       { ".npy", read_npy },
   { ".pt2", read_program },         { ".onnx", read_program },
 };
 
@@ -117,7 +118,8 @@ static int convert(const cli_options *options, const struct reader *reader, cons
   return result;
 }
 
-static void print_done(const cli_options *options) {
+/* left: the file that was read, if it may have more than was written; NULL: it has not. */
+static void print_done(const cli_options *options, const situ_safetensors *left) {
   struct stat about;
   char bytes[32];
   const uint64_t size = stat(options->target, &about) == 0 ? (uint64_t)about.st_size : 0;
@@ -126,8 +128,11 @@ static void print_done(const cli_options *options) {
     cli_print_json(options->file);
     printf(", \"to\": ");
     cli_print_json(options->target);
-    printf(", \"bytes\": %" PRIu64 "}\n", size);
+    printf(", \"bytes\": %" PRIu64, size);
+    cli_print_left(left, true);
+    printf("}\n");
   } else {
+    cli_print_left(left, false);
     cli_print_text(options->target, 0);
     printf(", %s\n", cli_bytes(size, bytes));
   }
@@ -141,13 +146,17 @@ int cli_convert(const cli_options *options) {
   for (size_t i = 0; i < sizeof writers / sizeof *writers && !writer; i++)
     if (cli_ends_with(options->target, writers[i].ending)) writer = &writers[i];
   if (!reader)
-    return refuse_ending(options->file, "read", ".safetensors, .index.json, .npy, .pt, .pth, .gguf, .pt2, .onnx");
+    return refuse_ending(options->file, "read",
+                         ".safetensors, .index.json, .npy, .pt, .pth, .pth.tar, .bin, .ckpt, .gguf, .pt2, .onnx");
   if (!writer) return refuse_ending(options->target, "write", ".safetensors, .npy, .pt2, .onnx");
   if (options->shape.count && writer->write != write_pt2) {
     fprintf(stderr, "situ: --shape is for writing .pt2\n");
     return CLI_USAGE;
   }
   const int result = convert(options, reader, writer);
-  if (result == CLI_OK) print_done(options);
-  return result;
+  if (result != CLI_OK) return result;
+  situ_safetensors *left = reader->read == read_tensors ? situ_safetensors_open(options->file, NULL) : NULL;
+  print_done(options, left);
+  situ_safetensors_close(left);
+  return CLI_OK;
 }

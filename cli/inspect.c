@@ -77,7 +77,9 @@ static void print_json(const situ_safetensors *f) {
     printf(": ");
     cli_print_json(remark.value);
   }
-  printf("}}\n");
+  putchar('}');
+  cli_print_left(f, true);
+  printf("}\n");
 }
 
 static int wider(int width, const char *text) { return cli_width(text) > width ? cli_width(text) : width; }
@@ -113,6 +115,7 @@ static void print_table(const situ_safetensors *f) {
     cli_print_text(remark.value, 0);
     putchar('\n');
   }
+  cli_print_left(f, false);
   print_total(situ_safetensors_format(f), count, elements, bytes);
 }
 

@@ -32,8 +32,9 @@ static const struct command {
   { "devices", NULL, NULL, cli_devices, DEVICES,
     "  situ devices [--json]         list devices, and why others are not available\n" },
   { "inspect", NULL, NULL, cli_inspect, INSPECT,
-    "  situ inspect FILE [OPTION]... list the tensors of a safetensors file, its index or a .npy file; the inputs,\n"
-    "                                results, operators and tensors of a program (.pt2, .onnx)\n"
+    "  situ inspect FILE [OPTION]... list the tensors of a file of weights (safetensors, torch.save's, GGUF), an\n"
+    "                                index or a .npy file, and what a file of torch.save has beside weights; the\n"
+    "                                inputs, results, operators and tensors of a program (.pt2, .onnx)\n"
     "       --json                   print JSON\n"
     "       --verify                 read all values and compare the checksums\n"
     "       --lenient                accept bytes after the last tensor\n" },

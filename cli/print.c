@@ -46,6 +46,22 @@ void cli_print_json(const char *text) {
   putchar('"');
 }
 
+void cli_print_left(const situ_safetensors *f, bool json) {
+  enum { LINES = 20 };
+  situ_metadata one;
+  int64_t count = 0;
+  for (; situ_safetensors_left_at(f, count, &one); count++) {
+    if (!json && count >= LINES) continue;
+    if (json) printf(count ? ", " : ",\n \"left\": {"), cli_print_json(one.key);
+    else printf("left      "), cli_print_text(one.key, 0);
+    printf(": ");
+    if (json) cli_print_json(one.value);
+    else printf("%s\n", one.value);
+  }
+  if (json && count) putchar('}');
+  if (!json && count > LINES) printf("left      and %lld more\n", (long long)(count - LINES));
+}
+
 static bool wants_colour(void) {
   const char *plain = getenv("NO_COLOR"), *terminal = getenv("TERM");
   return !(plain && *plain) && isatty(STDOUT_FILENO) && !(terminal && strcmp(terminal, "dumb") == 0);

@@ -72,15 +72,27 @@ typedef struct situ_load_options {
 
     safetensors, or an index and its shards: a flat dict in the order of the names. GGUF: likewise (gguf.h).
 
-    torch.save (.pt, .pth, .bin; PyTorch 1.6 and later): the tree that was saved, in its order. Tensors, parameters,
-    dicts, lists, tuples, numbers, bools, strings and None are read; a file that names any other function or class is
-    SITU_E_UNSUPPORTED with that name, and nothing of it is ever called. None is none; a tuple is a list; a key that is
+    torch.save (.pt, .pth, .bin, .pth.tar; PyTorch 0.1.10 and later, in either of its formats): the tree that was saved,
+    in its order; an index of such files: a flat dict. Tensors, parameters, dicts, lists, tuples, numbers, bools, strings
+    and None are read; a file that names any other function or class is SITU_E_UNSUPPORTED with that name, and nothing of
+    it is ever called. TorchScript (torch.jit.save): a dict of each module's parameters, buffers and other attributes;
+    its code is not read. None is none; a tuple is a list; a key that is
     an integer is its decimal text. An int is a 0-dim i64, a float a 0-dim f64, a bool a 0-dim bool, a string its UTF-8
     bytes (u8), all on the cpu. Tensors of one storage share it, as in torch, if they are of one dtype. Tensors require
     no gradient, and the device that the file names is ignored. `verify`: the CRC-32 of the archive is compared by
-    SITU_VERIFY_ALWAYS only, because torch can be told not to compute it. Big-endian files, TorchScript archives,
-    compressed entries, quantised, sparse and other special tensors, sets and bytes are refused. */
+    SITU_VERIFY_ALWAYS only, because torch can be told not to compute it. Big-endian files, the tar
+    files of before 0.1.10, compressed entries, quantised, sparse and other special tensors, sets and bytes are refused. */
 SITU_API situ_tree *situ_load(const char *path, const situ_load_options *options);
+
+/** Loads the tensors of a model from any file of situ_load, as a flat dict for situ_nn_load_state_dict; the caller frees
+    it. NULL on error.
+
+    Of a file of torch.save it is the dict of tensors under "state_dict", "model_state_dict" or "model" (the first of
+    these), without that prefix; without one of them all tensors of the dict that was saved, but for those under a key
+    that has "optim" in it. What is left, and why, is said by situ_safetensors_left_at. Here objects of other functions
+    and classes (argparse.Namespace) are among that: nothing of them is made or called. A TorchScript file has no mark
+    for an attribute that is a tensor and not a buffer: it is loaded too. Other formats: as situ_load. */
+SITU_API situ_tree *situ_load_weights(const char *path, const situ_load_options *options);
 
 /** One tensor of a file, as described by the header. Texts live as long as the open file. */
 typedef struct situ_file_entry {
@@ -116,6 +128,10 @@ SITU_API const situ_file_entry *situ_safetensors_find(const situ_safetensors *fi
 SITU_API const char *situ_safetensors_metadata(const situ_safetensors *file, const char *key);
 /** The index-th metadata entry, in the order of keys. Returns false (no error) out of range. */
 SITU_API bool situ_safetensors_metadata_at(const situ_safetensors *file, int64_t index, situ_metadata *out);
+/** The index-th value of files of torch.save that situ_load_weights leaves, and as `value` why: "optimizer" and "an
+    optimiser's state", "epoch" and "a number, not a tensor". A dict or list of which nothing is loaded is one value.
+    Returns false (no error) out of range. */
+SITU_API bool situ_safetensors_left_at(const situ_safetensors *file, int64_t index, situ_metadata *out);
 /** Loads one tensor, owned by the innermost scope; NULL on error. It shares memory with no other.
     Threads may load from one open file concurrently. */
 SITU_API situ_tensor *situ_safetensors_load(situ_safetensors *file, const char *name);

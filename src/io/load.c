@@ -18,11 +18,19 @@
 #include "io/format/values.h"
 #include "situ/sys/shape.h"
 
-/* The location of a tensor. */
+/* A file of torch.save. */
+typedef struct torch_file {
+  situ__torch torch;
+  situ__torch_list list;
+  char *path;
+} torch_file;
+
+/* The location of a tensor: one of the pointers, or neither in a file of GGUF. */
 typedef struct place {
   const situ_file_entry *entry;
-  const situ__shard *shard; /* NULL: in the file of torch.save, under `number`, or in that of GGUF */
-  uint32_t number;
+  const situ__shard *shard;
+  const torch_file *torch;
+  const situ__torch_item *item; /* of torch */
 } place;
 
 struct situ_safetensors {
@@ -32,10 +40,9 @@ struct situ_safetensors {
   int64_t count;
   place *places; /* sorted by name */
   int64_t tensors;
-  situ__index index;  /* empty for a single file */
-  situ__torch *torch; /* of torch.save; NULL: safetensors */
-  situ__torch_list list;
-  char *path; /* of torch */
+  situ__index index; /* empty for a single file */
+  torch_file *torch;
+  int64_t torches;
   situ_gguf *gguf;
   situ__gguf_remarks remarks;
 };
@@ -50,20 +57,24 @@ static int by_name(const void *a, const void *b) {
   return strcmp(((const place *)a)->entry->name, ((const place *)b)->entry->name);
 }
 
-/* Lists the tensors of all shards, or of the file of torch.save or GGUF. */
+/* Lists the tensors of all shards, or of the file of GGUF. */
 static bool list_places(situ_safetensors *f) {
-  f->tensors = f->list.count + situ_gguf_count(f->gguf);
+  f->tensors = situ_gguf_count(f->gguf);
+  for (int64_t k = 0; k < f->torches; k++) f->tensors += f->torch[k].list.count;
   for (int64_t k = 0; k < f->count; k++) f->tensors += f->shards[k].header.count;
   f->places = situ__calloc((size_t)f->tensors + 1, sizeof *f->places);
   if (!f->places) return situ__no_memory(op, ((size_t)f->tensors + 1) * sizeof *f->places), false;
   place *to = f->places;
-  for (int64_t i = 0; i < f->list.count; i++)
-    *to++ = (place){ .entry = &f->list.item[i].entry, .number = f->list.item[i].number };
+  for (int64_t k = 0; k < f->torches; k++)
+    for (int64_t i = 0; i < f->torch[k].list.count; i++) {
+      const situ__torch_item *item = &f->torch[k].list.item[i];
+      *to++ = (place){ .entry = &item->entry, .torch = &f->torch[k], .item = item };
+    }
   for (int64_t i = 0; i < situ_gguf_count(f->gguf); i++) *to++ = (place){ .entry = situ_gguf_entry(f->gguf, i) };
   for (int64_t k = 0; k < f->count; k++)
     for (int64_t i = 0; i < f->shards[k].header.count; i++)
       *to++ = (place){ .entry = &f->shards[k].header.entry[i], .shard = &f->shards[k] };
-  if (f->count > 1) qsort(f->places, (size_t)f->tensors, sizeof *f->places, by_name);
+  if (f->count + f->torches > 1) qsort(f->places, (size_t)f->tensors, sizeof *f->places, by_name);
   return true;
 }
 
@@ -111,23 +122,46 @@ static bool read_index(situ_safetensors *f, const char *path) {
   return situ__fail(problem.status, op, "%s: %s", path, problem.text), false;
 }
 
+/* Opens a file of torch.save; takes over its path (NULL: out of memory). shard: its name in the index. */
+static bool open_torch(situ_safetensors *f, char *path, const char *shard) {
+  torch_file *t = &f->torch[f->torches++];
+  t->path = path;
+  t->torch.source.fd = -1;
+  if (!path) return situ__no_memory(op, 1), false;
+  if (!situ__torch_open_file(&t->torch, op, path, &f->options) || !situ__torch_list_make(&t->list, &t->torch))
+    return false;
+  for (int64_t i = 0; i < t->list.count; i++) t->list.item[i].entry.file = shard;
+  return true;
+}
+
+/* Opens a file that the index names; *gone: it is missing, and no error was recorded. */
+static bool open_shard(situ_safetensors *f, const char *path, const char *name, bool *gone) {
+  char *beside = situ__path_beside(path, name);
+  bool is_torch = false;
+  *gone = false;
+  if (beside && !situ__torch_recognize(op, beside, &is_torch)) return situ__free(beside), false;
+  if (is_torch) return open_torch(f, beside, name);
+  situ__shard *s = &f->shards[f->count++];
+  const bool fine = situ__shard_open(s, op, beside, &f->options, gone);
+  if (s->gguf) situ__fail(SITU_E_FORMAT, op, "%s: names %s, which is a GGUF file", path, name);
+  for (int64_t i = 0; fine && i < s->header.count; i++) s->header.entry[i].file = name;
+  return fine;
+}
+
 /* Opens the files that the index names. Returns false after recording an error, or with *missing set to the name of a
    file that does not exist. */
 static bool open_files(situ_safetensors *f, const char *path, const char **missing) {
   const char **file;
   int64_t files = list_files(&f->index, &file);
   f->shards = files < 0 ? NULL : situ__calloc((size_t)files + 1, sizeof *f->shards);
-  bool fine = f->shards != NULL;
+  f->torch = files < 0 ? NULL : situ__calloc((size_t)files + 1, sizeof *f->torch);
+  bool fine = f->shards && f->torch;
   if (!fine) situ__no_memory(op, ((size_t)f->index.count + 1) * sizeof *f->shards);
   *missing = NULL;
-  while (fine && f->count < files) {
-    situ__shard *s = &f->shards[f->count];
-    const char *name = file[f->count++];
+  for (int64_t k = 0; fine && k < files; k++) {
     bool gone;
-    fine = situ__shard_open(s, op, situ__path_beside(path, name), &f->options, &gone);
-    if (gone) *missing = name;
-    if (s->gguf) situ__fail(SITU_E_FORMAT, op, "%s: names %s, which is a GGUF file", path, name);
-    for (int64_t i = 0; fine && i < s->header.count; i++) s->header.entry[i].file = name;
+    fine = open_shard(f, path, file[k], &gone);
+    if (gone) *missing = file[k];
   }
   situ__free(file);
   return fine;
@@ -135,10 +169,17 @@ static bool open_files(situ_safetensors *f, const char *path, const char **missi
 
 static void close_files(situ_safetensors *f) {
   for (int64_t k = 0; k < f->count; k++) situ__shard_close(&f->shards[k]);
+  for (int64_t k = 0; k < f->torches; k++) {
+    situ__torch_close_file(&f->torch[k].torch);
+    situ__torch_list_free(&f->torch[k].list);
+    situ__free(f->torch[k].path);
+  }
   situ__index_free(&f->index);
   situ__free(f->shards);
+  situ__free(f->torch);
   f->shards = NULL;
-  f->count = 0;
+  f->torch = NULL;
+  f->count = f->torches = 0;
 }
 
 static bool same_file(const struct stat *a, const struct stat *b) {
@@ -173,21 +214,14 @@ static bool open_single(situ_safetensors *f, const char *path) {
   return good && list_places(f);
 }
 
-static bool open_torch(situ_safetensors *f, const char *path) {
-  f->torch = situ__calloc(1, sizeof *f->torch);
-  if (!f->torch) return situ__no_memory(op, sizeof *f->torch), false;
-  f->torch->source.fd = -1;
-  f->path = situ__strdup(path);
-  if (!f->path) return situ__no_memory(op, strlen(path)), false;
-  return situ__torch_open_file(f->torch, op, f->path, &f->options) && situ__torch_list_make(&f->list, f->torch) &&
-         list_places(f);
-}
-
 static bool open_any(situ_safetensors *f, const char *path) {
   bool is_torch;
   if (situ__is_index(path)) return open_index(f, path);
   if (!situ__torch_recognize(op, path, &is_torch)) return false;
-  return is_torch ? open_torch(f, path) : open_single(f, path);
+  if (!is_torch) return open_single(f, path);
+  f->torch = situ__calloc(1, sizeof *f->torch);
+  if (!f->torch) return situ__no_memory(op, sizeof *f->torch), false;
+  return open_torch(f, situ__strdup(path), "") && list_places(f);
 }
 
 /* With *gguf set no error is recorded: it is a file of that format. */
@@ -221,12 +255,8 @@ situ_safetensors *situ_safetensors_open(const char *path, const situ_load_option
 void situ_safetensors_close(situ_safetensors *file) {
   if (!file || !is_open("safetensors_close", file)) return;
   close_files(file);
-  if (file->torch) situ__torch_close_file(file->torch);
-  situ__torch_list_free(&file->list);
   situ__gguf_remarks_free(&file->remarks);
   situ_gguf_close(file->gguf);
-  situ__free(file->torch);
-  situ__free(file->path);
   situ__free(file->places);
   situ__handle_free(file, sizeof *file, NULL);
 }
@@ -255,15 +285,16 @@ const situ_file_entry *situ_safetensors_find(const situ_safetensors *file, const
 
 const char *situ_safetensors_format(const situ_safetensors *file) {
   if (!file || !is_open("safetensors_format", file)) return "";
-  return file->gguf ? "gguf" : file->torch ? "torch" : "safetensors";
+  return file->gguf ? "gguf" : file->torches ? "torch" : "safetensors";
 }
 
-/* The metadata, sorted by key. All shards that situ writes contain the whole metadata. */
+/* The metadata, sorted by key. All shards that situ writes contain the whole metadata; those of torch.save have none. */
 static const situ_metadata *metadata_of(const situ_safetensors *f, int64_t *count) {
   const situ__header *header = f->count ? &f->shards[0].header : NULL;
   if (f->gguf) return *count = f->remarks.count, f->remarks.remark;
-  *count = f->torch ? f->list.remarks : header ? header->metadata_count : 0;
-  return f->torch ? f->list.remark : header ? header->metadata : NULL;
+  const situ__torch_list *list = f->torches ? &f->torch[0].list : NULL;
+  *count = list ? list->remarks : header ? header->metadata_count : 0;
+  return list ? list->remark : header ? header->metadata : NULL;
 }
 
 const char *situ_safetensors_metadata(const situ_safetensors *file, const char *key) {
@@ -282,6 +313,13 @@ bool situ_safetensors_metadata_at(const situ_safetensors *file, int64_t index, s
   if (index < 0 || index >= count) return false;
   *out = list[index];
   return true;
+}
+
+bool situ_safetensors_left_at(const situ_safetensors *file, int64_t index, situ_metadata *out) {
+  if (!file || !is_open("safetensors_left_at", file) || !out || index < 0) return false;
+  for (int64_t k = 0; k < file->torches; index -= file->torch[k++].list.lefts)
+    if (index < file->torch[k].list.lefts) return *out = file->torch[k].list.left[index], true;
+  return false;
 }
 
 /* ---- loading --------------------------------------------------------------------------------- */
@@ -316,10 +354,10 @@ static situ_tensor *load_place(const char *by, const situ_safetensors *f, const 
   const situ__shard *s = p->shard;
   char shown[SITU__SHOWN_MAX];
   if (f->gguf) return situ_gguf_load(f->gguf, e->name);
-  if (!s) {
+  if (p->torch) {
     situ_scope scope;
     situ_scope_begin_no_grad(&scope);
-    situ_tensor *t = situ__torch_tensor(f->torch, e->name, &f->torch->pickle.tensor[p->number]);
+    situ_tensor *t = situ__torch_tensor(&p->torch->torch, e->name, &p->torch->torch.pickle.tensor[p->item->number]);
     return situ_scope_return(&scope, t ? situ_set_name(t, e->name) : NULL);
   }
   if (e->dtype == SITU_DTYPE_DEFAULT)
@@ -340,7 +378,9 @@ static const place *get_place(const char *by, const situ_safetensors *file, cons
   const place *p = find_place(file, name);
   if (!p)
     situ__fail(SITU_E_ARG, by, "there is no tensor '%s' in %s", situ__shown(name, shown),
-               file->count ? file->shards[0].path : "an empty index");
+               file->count     ? file->shards[0].path
+               : file->torches ? file->torch[0].path
+                               : "an empty index");
   return p;
 }
 
@@ -387,26 +427,54 @@ situ_status situ_safetensors_verify(situ_safetensors *file, const char *name) {
   return situ__values_check(&source, p->entry->name, p->entry->offset, p->entry->bytes, *sum_of(p));
 }
 
+/* The name under which a tensor is loaded; NULL: it is not one of the weights, which alone are wanted. */
+static const char *name_of(const place *p, bool weights) {
+  return weights && p->item ? p->item->weight : p->entry->name;
+}
+
 /* A flat dict, in the order of the names. */
-static situ_tree *load_places(const situ_safetensors *f) {
+static situ_tree *load_places(const char *by, const situ_safetensors *f, bool weights) {
   situ_scope scope;
   situ_scope_begin_no_grad(&scope);
   situ_tree *dict = situ_tree_dict();
   for (int64_t i = 0; dict && i < f->tensors; i++) {
     const place *p = &f->places[i];
-    dict = situ_tree_put(dict, p->entry->name, situ_tree_tensor(load_place("load", f, p)));
+    const char *name = name_of(p, weights);
+    if (name) dict = situ_tree_put(dict, name, situ_tree_tensor(situ_set_name(load_place(by, f, p), name)));
   }
   if (situ_scope_end(&scope) == SITU_OK) return dict;
   situ_tree_free(dict);
   return NULL;
 }
 
-situ_tree *situ_load(const char *path, const situ_load_options *options) {
-  SITU__MADE_OF_OPS("load");
+static situ_tree *load_tree(const situ_safetensors *f) {
+  for (int64_t k = 0; k < f->torches; k++)
+    if (!situ__torch_check_known(&f->torch[k].torch)) return NULL;
+  return f->torches && !f->index.text ? situ__torch_tree(&f->torch[0].torch) : load_places("load", f, false);
+}
+
+static situ_tree *load_weights(const situ_safetensors *f, const char *path) {
+  situ_tree *dict = load_places("load_weights", f, true);
+  if (!dict || !f->torches || situ_tree_count(dict)) return dict;
+  situ_tree_free(dict);
+  return situ__fail(SITU_E_FORMAT, "load_weights", "%s: holds no state dict, that is a dict of tensors", path), NULL;
+}
+
+static situ_tree *load_all(const char *path, const situ_load_options *options, bool weights) {
   bool gguf;
   situ_safetensors *f = open_files_of(path, options, &gguf);
   if (!f) return gguf ? situ__gguf_load_all(path, options) : NULL;
-  situ_tree *tree = f->torch ? situ__torch_tree(f->torch) : load_places(f);
+  situ_tree *tree = weights ? load_weights(f, path) : load_tree(f);
   situ_safetensors_close(f);
   return tree;
+}
+
+situ_tree *situ_load(const char *path, const situ_load_options *options) {
+  SITU__MADE_OF_OPS("load");
+  return load_all(path, options, false);
+}
+
+situ_tree *situ_load_weights(const char *path, const situ_load_options *options) {
+  SITU__MADE_OF_OPS("load_weights");
+  return load_all(path, options, true);
 }

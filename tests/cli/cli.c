@@ -229,12 +229,32 @@ static void reads_gguf(void **state) {
   says("t.safetensors has weights, but no program to run");
 }
 
+/* A training program's file: what is not weights is said, and not converted. */
+static void reads_torch(void **state) {
+  (void)state;
+  const char *root = getenv("SITU_TEST_ROOT");
+  char command[4096];
+  assert_int_equal(run(GGUF("inspect %.3000s/io/data/training.pth.tar")), 0);
+  says("state_dict.weight");
+  says("left      args: an object of argparse.Namespace\nleft      best_acc1: a tensor outside of the state dict\n");
+  says("left      optimizer: an optimiser's state\n");
+  assert_int_equal(run(GGUF("inspect --json %.3000s/io/data/training.pth.tar")), 0);
+  says("\"epoch\": \"a number, not a tensor\"");
+  assert_int_equal(run(GGUF("convert %.3000s/io/data/training.pth.tar w.safetensors")), 0);
+  says("left      epoch: a number, not a tensor\n");
+  assert_int_equal(run("inspect w.safetensors"), 0);
+  says("safetensors, 2 tensors, 8 elements");
+  assert_int_equal(run(GGUF("convert %.3000s/io/data/shards.bin.index.json w.safetensors")), 0);
+  assert_null(strstr(output, "left"));
+}
+
 int main(void) {
   if (!find_program()) return 77;
   make_files();
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(inspects_safetensors), cmocka_unit_test(inspects_npy),          cmocka_unit_test(prints_json),
     cmocka_unit_test(lists_devices),        cmocka_unit_test(tells_what_went_wrong), cmocka_unit_test(reads_gguf),
+    cmocka_unit_test(reads_torch),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,8 @@
-/* Fuzzes the reader of torch.save's files: the bytes as a whole archive if they begin as one, else as the pickle of one
-   whose rest is right.
+/* Fuzzes the reader of torch.save's files: the bytes as a whole file if they begin as an archive, or as a file of before
+   version 1.6, else as the pickle of an archive whose rest is right.
    SPDX-License-Identifier: MIT */
 #include "../support/zip_memory.h"
+#include "io/torch/torch.h"
 #include "memory_file.h"
 #include "situ/io.h"
 
@@ -9,12 +10,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void load_file(const uint8_t *data, size_t size, const situ_load_options *options) {
   const int64_t tensors = situ_live_tensors();
-  memory_files(NULL, 0, data, size);
-  situ_tree *tree = situ_load("f", options);
-  if ((tree != NULL) != (situ_error() == SITU_OK)) abort();
-  situ_tree_free(tree);
-  situ_error_clear();
-  if (situ_live_tensors() != tensors) abort();
+  for (int weights = 0; weights < 2; weights++) {
+    memory_files(NULL, 0, data, size);
+    situ_tree *tree = weights ? situ_load_weights("f", options) : situ_load("f", options);
+    if ((tree != NULL) != (situ_error() == SITU_OK)) abort();
+    situ_tree_free(tree);
+    situ_error_clear();
+    if (situ_live_tensors() != tensors) abort();
+  }
 }
 
 /* Each tensor by itself. */
@@ -30,6 +33,9 @@ static void load_entries(const uint8_t *data, size_t size) {
     SITU_IGNORE(situ_scope_end(&scope));
     situ_error_clear();
   }
+  situ_metadata left;
+  for (int64_t i = 0; situ_safetensors_left_at(f, i, &left); i++)
+    if (!*left.value || strlen(left.key) > size) abort();
   situ_safetensors_close(f);
   situ_error_clear();
 }
@@ -37,7 +43,7 @@ static void load_entries(const uint8_t *data, size_t size) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static const uint8_t storage[256];
   situ_error_mode(SITU_ERROR_QUIET);
-  if (size >= 2 && memcmp(data, "PK", 2) == 0) {
+  if (size >= 2 && (memcmp(data, "PK", 2) == 0 || situ__torch_legacy_magic((const char *)data, size))) {
     load_file(data, size, NULL);
     load_file(data, size, &(situ_load_options){ .map = true, .verify = SITU_VERIFY_ALWAYS });
     return 0;

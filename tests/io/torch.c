@@ -14,7 +14,8 @@ static const char *data_path(const char *name) {
   return full;
 }
 
-static const char *const names[] = { "dtypes", "views", "state", "checkpoint", "protocol3", "protocol4", "protocol5" };
+static const char *const names[] = { "dtypes",    "views",     "state",  "checkpoint", "protocol3",
+                                     "protocol4", "protocol5", "legacy", "legacy4",    "script" };
 enum { NAMES = sizeof names / sizeof *names };
 
 static situ_tree *load_named(const char *name, const char *end, const situ_load_options *options) {
@@ -109,6 +110,12 @@ static void shares_storages(void **state) {
   }
 }
 
+static situ_tree *load_weights(const char *name) {
+  situ_tree *tree = situ_load_weights(data_path(name), &(situ_load_options){ .map = true });
+  if (!tree) fail_msg("%s: %s", name, situ_error_message());
+  return tree;
+}
+
 static void refuse_file(const char *file, situ_status status, const char *word) {
   situ_tree *tree = situ_load(file, NULL);
   if (tree) fail_msg("%s: loaded, instead of: %s", file, word);
@@ -119,8 +126,11 @@ static void refuse_file(const char *file, situ_status status, const char *word) 
 static void refuses_other_formats(void **state) {
   (void)state;
   refuse_file(data_path("big.pt"), SITU_E_UNSUPPORTED, "little-endian");
-  refuse_file(data_path("legacy.pt"), SITU_E_UNSUPPORTED, "before version 1.6");
-  refuse_file(data_path("script.pt"), SITU_E_UNSUPPORTED, "compressed");
+  refuse_file(data_path("big_legacy.pt"), SITU_E_UNSUPPORTED, "big-endian");
+  char tar[512] = "sys_info";
+  memcpy(tar + 257, "ustar", 5);
+  write_bytes("old.pt", tar, sizeof tar);
+  refuse_file("old.pt", SITU_E_UNSUPPORTED, "before version 0.1.10");
   refuse_file(data_path("../../program/data/mlp.pt2"), SITU_E_UNSUPPORTED, "situ_export_load");
   refuse_file(data_path("others.pt"), SITU_E_UNSUPPORTED, "which this library does not have");
   situ_safetensors *f = situ_safetensors_open(data_path("others.pt"), NULL);
@@ -137,6 +147,81 @@ static void refuses_other_formats(void **state) {
     }
   }
   situ_safetensors_close(f);
+}
+
+/* The state dict of a training program's file, and for each other value why it is left. */
+static void takes_the_weights(void **state) {
+  (void)state;
+  static const situ_metadata left[] = { { "arch", "a string, not a tensor" },
+                                        { "args", "an object of argparse.Namespace" },
+                                        { "best_acc1", "a tensor outside of the state dict" },
+                                        { "dtype", "torch.float32" },
+                                        { "ema", "a tensor outside of the state dict" },
+                                        { "epoch", "a number, not a tensor" },
+                                        { "lr_scheduler", "a schedule's state" },
+                                        { "optimizer", "an optimiser's state" },
+                                        { "scheduler", "None" } };
+  situ_metadata one;
+  situ_tree *expected = load_named("weights", ".safetensors", NULL), *tree = load_weights("training.pth.tar");
+  assert_holds(tree, expected);
+  situ_nn_module *linear = situ_nn_linear(3, 2, NULL);
+  assert_int_equal(situ_nn_load_state_dict(linear, tree, NULL), SITU_OK);
+  situ_nn_free(linear);
+  situ_tree_free(tree);
+  tree = load_weights("checkpoint.pt");
+  assert_holds(tree, expected);
+  situ_tree_free(tree);
+  situ_tree_free(expected);
+  situ_safetensors *f = situ_safetensors_open(data_path("training.pth.tar"), NULL);
+  for (int i = 0; i < 9; i++) {
+    assert_true(situ_safetensors_left_at(f, i, &one));
+    assert_string_equal(one.key, left[i].key);
+    assert_string_equal(one.value, left[i].value);
+  }
+  assert_false(situ_safetensors_left_at(f, 9, &one) || situ_safetensors_left_at(f, -1, &one));
+  assert_non_null(situ_safetensors_find(f, "ema.weight"));
+  situ_safetensors_close(f);
+  refuse_file(data_path("training.pth.tar"), SITU_E_UNSUPPORTED, "calls argparse.Namespace");
+  assert_null(situ_load_weights(data_path("tensor.pt"), NULL));
+  refused(SITU_E_FORMAT);
+}
+
+/* TorchScript's attributes that are not tensors, and what its code has, are left. */
+static void takes_weights_of_scripts(void **state) {
+  (void)state;
+  situ_tree *expected = load_named("script", ".safetensors", NULL), *tree = load_weights("script.pt");
+  int64_t tensors = 0;
+  for (int64_t k = 0; k < situ_tree_count(expected); k++) {
+    const char *key = situ_tree_key(expected, k);
+    if (strstr(key, "training") || strstr(key, "sizes") || strcmp(key, "scale") == 0) continue;
+    assert_same(situ_tree_get(tree, key), situ_tree_tensor_at(expected, k));
+    tensors++;
+  }
+  assert_int_equal(situ_tree_count(tree), tensors);
+  situ_tree_free(tree);
+  situ_tree_free(expected);
+}
+
+/* Shards as transformers writes them: the dict of the index. */
+static void reads_shards(void **state) {
+  (void)state;
+  situ_tree *expected = load_named("state", ".safetensors", NULL);
+  situ_tree *trees[] = { load_named("shards.bin.index", ".json", NULL), load_weights("shards.bin.index.json") };
+  for (int i = 0; i < 2; i++) {
+    assert_holds(trees[i], expected);
+    situ_tree_free(trees[i]);
+  }
+  situ_tree_free(expected);
+  situ_safetensors *f = situ_safetensors_open(data_path("shards.bin.index.json"), NULL);
+  assert_string_equal(situ_safetensors_format(f), "torch");
+  assert_string_equal(situ_safetensors_find(f, "fc1.weight")->file, "shards-1.bin");
+  assert_string_equal(situ_safetensors_find(f, "fc2.weight")->file, "shards-2.bin");
+  situ_safetensors_close(f);
+  size_t bytes;
+  char *index = read_bytes(data_path("shards.bin.index.json"), &bytes);
+  write_bytes("lone.bin.index.json", index, bytes); /* without its shards */
+  free(index);
+  refuse_file("lone.bin.index.json", SITU_E_IO, "shards-1.bin");
 }
 
 /* ---- hostile files ---- */
@@ -190,6 +275,10 @@ static const hostile hostiles[] = {
   CALLING("calls torch._tensor._rebuild_from_type_v2", "ctorch._tensor\n_rebuild_from_type_v2\n)R."),
   CALLING("calls torch.nn.modules.linear.Linear", "ctorch.nn.modules.linear\nLinear\n)\201."),
   CALLING("calls torch.Size", "ctorch\nSize\n)R."),
+  CALLING("calls os.system", "cos\nsystem\n)R)R."), /* a call of what a call makes */
+  CALLING("calls builtins.dict", "cbuiltins\ndict\n)R(X\001\000\000\000aNu]a."),
+  CALLING("calls __torchless.A", "c__torchless\nA\n)\201}b."),
+  HOSTILE("more values", "(o."),
   CALLING("calls torch.FloatStorage", "ctorch\nFloatStorage\n)R."),
   CALLING("torch.float32; only tensors", "}X\001\000\000\000dctorch\nfloat32\ns."),
   CALLING("a storage without a tensor", SIX "."),
@@ -201,7 +290,8 @@ static const hostile hostiles[] = {
   HOSTILE("(EXT)", "\204\001\000\000\000."),
   HOSTILE("(BUILD)", "}}X\010\000\000\000__dict__}sb."),
   HOSTILE("(BUILD)", "ccollections\nOrderedDict\n)R}X\011\000\000\000__class__Nsb."),
-  HOSTILE("made of arguments", "ccollections\nOrderedDict\n]\205R."),
+  HOSTILE("a list of pairs", "ccollections\nOrderedDict\n}\205R."),
+  HOSTILE("a list of pairs", "ccollections\nOrderedDict\n](]Ne\205R."),
   HOSTILE("something other than a function", "}}R."),
   HOSTILE("something other than a function", "ccollections\nOrderedDict\n}R."),
   HOSTILE("with a set", "\217."),
@@ -211,8 +301,8 @@ static const hostile hostiles[] = {
   HOSTILE("opcode 0x50", "P0\n."),
   HOSTILE("never saw", "h\000."),
   HOSTILE("never saw", "j\377\377\377\377."),
-  HOSTILE("out of order", "}q\001."),
-  HOSTILE("out of order", "}r\377\377\377\377."),
+  HOSTILE("never saw", "}q\002h\001."),
+  HOSTILE("beyond its length", "}r\377\377\377\377."),
   HOSTILE("takes more values", "q\000."),
   HOSTILE("takes more values", "R."),
   HOSTILE("takes more values", "N\206."),
@@ -297,6 +387,75 @@ static void refuses_what_is_hostile(void **state) {
   situ_tree_free(tree);
 }
 
+/* Files of before version 1.6: what torch writes before and behind the pickle. */
+#define MAGIC "\200\002\212\012l\374\234\106\371 j\250P\031."
+#define HEAD MAGIC "\200\002M\351\003.\200\002}X\015\000\000\000little_endian\210s."
+#define OBJECT "\200\002" TENSOR(SIX, LAYOUT) "."
+#define KEYS "\200\002]X\001\000\000\0000a."
+#define SIX_OF(count) count "\000\000\000\000\000\000\000" TWELVE TWELVE
+#define TWELVE "\000\000\000\000\000\000\000\000\000\000\000\000"
+
+static const hostile legacies[] = {
+  CALLING("other than 1001", MAGIC "\200\002M\352\003."),
+  HOSTILE("does not say", MAGIC "\200\002M\351\003.\200\002]."),
+  CALLING("big-endian", MAGIC "\200\002M\351\003.\200\002}X\015\000\000\000little_endian\211s."),
+  HOSTILE("ends too early", MAGIC),
+  HOSTILE("ends too early", HEAD),
+  HOSTILE("ends too early", HEAD OBJECT),
+  HOSTILE("more values", HEAD "\200\002R."),
+  CALLING("calls posix.system", HEAD "\200\002cposix\nsystem\n)R.\200\002]."),
+  CALLING("part of another", HEAD "\200\002(X\007\000\000\000storagectorch\nFloatStorage\nX\001\000\000\0000X\003\000"
+                                  "\000\000cpuK\006)tQ."),
+  HOSTILE("64 levels", HEAD "\200\002]q\000h\000a.\200\002]."),
+  HOSTILE("not a list of strings", HEAD OBJECT "\200\002}."),
+  HOSTILE("not a list of strings", HEAD OBJECT "\200\002]K\001a."),
+  HOSTILE("missing or of another size", HEAD OBJECT "\200\002]."),
+  HOSTILE("that no tensor has", HEAD OBJECT "\200\002]X\001\000\000\0001a." SIX_OF("\006")),
+  HOSTILE("twice", HEAD OBJECT "\200\002](X\001\000\000\0000X\001\000\000\0000e." SIX_OF("\006") SIX_OF("\006")),
+  HOSTILE("not all in the file", HEAD OBJECT KEYS),
+  HOSTILE("not all in the file", HEAD OBJECT KEYS SIX_OF("\007")),
+  HOSTILE("not all in the file", HEAD OBJECT KEYS "\377\377\377\377\377\377\377\377" TWELVE TWELVE),
+  HOSTILE("not all in the file", HEAD OBJECT KEYS "\000\000\000\000\000\000\000\100" TWELVE TWELVE),
+  HOSTILE("missing or of another size", HEAD OBJECT KEYS "\003\000\000\000\000\000\000\000" TWELVE),
+  HOSTILE("after its last storage", HEAD OBJECT KEYS SIX_OF("\006") "x"),
+};
+
+static void refuses_hostile_legacies(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof legacies / sizeof *legacies; i++) {
+    const hostile *h = &legacies[i];
+    write_bytes("hostile.pt", h->pickle, h->bytes);
+    refuse_file("hostile.pt", strcmp(h->word, "64 levels") ? h->status : SITU_E_LIMIT, h->word);
+  }
+  /* The last is well, but for what follows. Python 2 writes short strings, remembers from 1 on, and makes an OrderedDict
+     of pairs. */
+  static const char old[] = HEAD "\200\002ccollections\nOrderedDict\nq\001](]q\002(U\001wctorch._utils\n_rebuild_tensor"
+                                 "\n(" SIX LAYOUT "tRee\205R." KEYS SIX_OF("\006");
+  write_bytes("old.pt", old, sizeof old - 1);
+  situ_tree *trees[] = { situ_load("hostile.pt", &(situ_load_options){ .lenient = true }), situ_load("old.pt", NULL) };
+  assert_int_equal(situ_numel(situ_tree_value(trees[0])), 6);
+  assert_int_equal(situ_numel(situ_tree_get(trees[1], "w")), 6);
+  situ_tree_free(trees[0]);
+  situ_tree_free(trees[1]);
+}
+
+/* The pickles of such a file are longer than what is read at first. */
+static void reads_long_legacies(void **state) {
+  (void)state;
+  enum { COUNT = 100000 };
+  const size_t head = sizeof HEAD - 1;
+  char *file = malloc(head + 2 * COUNT + 16), *to = file + head;
+  memcpy(file, HEAD "\200\002](", head + 4);
+  for (to += 4; to < file + head + 4 + 2 * COUNT;) *to++ = 'K', *to++ = 7;
+  memcpy(to, "e.\200\002].", 6);
+  write_bytes("long.pt", file, (size_t)(to + 6 - file));
+  free(file);
+  situ_tree *tree = situ_load("long.pt", NULL);
+  if (!tree) fail_msg("%s", situ_error_message());
+  assert_int_equal(situ_tree_count(tree), COUNT);
+  situ_tree_free(tree);
+}
+
 /* A line's end, and blanks, may follow the word; nothing else may. */
 static void reads_the_order_of_bytes(void **state) {
   (void)state;
@@ -356,18 +515,21 @@ static void refuses_recursion(void **state) {
 
 static void refuses_every_prefix(void **state) {
   (void)state;
-  size_t bytes;
-  char *file = read_bytes(data_path("state.pt"), &bytes);
-  for (size_t n = 0; n < bytes; n++) {
-    char *exact = malloc(n + 1);
-    memcpy(exact, file, n);
-    write_bytes("cut.pt", exact, n);
-    free(exact);
-    assert_null(situ_load("cut.pt", NULL));
-    assert_int_not_equal(situ_error(), SITU_OK);
-    situ_error_clear();
+  static const char *const files[] = { "state.pt", "training.pth.tar", "script.pt" };
+  for (size_t i = 0; i < 3; i++) {
+    size_t bytes;
+    char *file = read_bytes(data_path(files[i]), &bytes);
+    for (size_t n = 0; n < bytes; n += i == 2 ? 7 : 1) {
+      char *exact = malloc(n + 1);
+      memcpy(exact, file, n);
+      write_bytes("cut.pt", exact, n);
+      free(exact);
+      assert_null(situ_load_weights("cut.pt", NULL));
+      assert_int_not_equal(situ_error(), SITU_OK);
+      situ_error_clear();
+    }
+    free(file);
   }
-  free(file);
 }
 
 /* A changed byte is an error, or changes a value or a name; with checksums it is an error, or outside of both. */
@@ -395,18 +557,43 @@ static void any_byte_may_be_wrong(void **state) {
   free(file);
 }
 
+/* Without checksums: an error, or other values. */
+static void any_byte_of_a_legacy_may_be_wrong(void **state) {
+  (void)state;
+  size_t bytes, loaded = 0;
+  char *file = read_bytes(data_path("training.pth.tar"), &bytes);
+  for (size_t at = 0; at < bytes; at++) {
+    file[at] ^= (char)(1 << at % 8);
+    write_bytes("wrong.pt", file, bytes);
+    situ_tree *tree = situ_load_weights("wrong.pt", NULL);
+    loaded += tree != NULL;
+    assert_int_equal(tree == NULL, situ_error() != SITU_OK);
+    situ_tree_free(tree);
+    situ_error_clear();
+    file[at] ^= (char)(1 << at % 8);
+  }
+  assert_true(loaded > 0 && loaded < bytes);
+  free(file);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(finds_the_values_of_torch, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(loads_one_by_one, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(keeps_the_structure, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(takes_the_weights, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(takes_weights_of_scripts, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(reads_shards, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(shares_storages, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(refuses_other_formats, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(refuses_what_is_hostile, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(refuses_hostile_legacies, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(reads_long_legacies, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(reads_the_order_of_bytes, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(refuses_recursion, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(refuses_every_prefix, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(any_byte_may_be_wrong, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(any_byte_of_a_legacy_may_be_wrong, open_scope, close_scope),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

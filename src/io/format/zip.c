@@ -143,6 +143,12 @@ static bool is_safe_name(const char *name) {
   return true;
 }
 
+/* Whether the entry is in the directory that is left out, of the archive's own directory. */
+static bool is_skipped(const reader *r, const char *name) {
+  const char *skip = r->source->skip, *slash = strchr(name, '/');
+  return skip && slash && strncmp(slash + 1, skip, strlen(skip)) == 0;
+}
+
 /* Compares the header before the data with the directory, and finds the data. */
 static bool read_local(reader *r, const fields *central, situ__zip_entry *e) {
   fields f;
@@ -193,13 +199,15 @@ static bool read_central(reader *r, const unsigned char **at, int64_t *left, cha
     return bad_entry(r, SITU_E_FORMAT, e->name, "whose name is not a relative path");
   if (f.flags & ~(uint32_t)(HAS_DESCRIPTOR | IS_UTF8))
     return bad_entry(r, SITU_E_UNSUPPORTED, e->name, "that is encrypted or has unknown flags");
-  if (f.method != 0) return bad_entry(r, SITU_E_UNSUPPORTED, e->name, "that is compressed: only stored ones are read");
+  const bool packed = f.method != 0 && is_skipped(r, e->name);
+  if (f.method != 0 && !packed)
+    return bad_entry(r, SITU_E_UNSUPPORTED, e->name, "that is compressed: only stored ones are read");
   if (number(h + 34, 2) != 0 || !read_extra(h + CENTRAL_BYTES + f.name_length, (int64_t)f.extra_length, &f, true) ||
-      f.packed != f.bytes || f.bytes > INT64_MAX || f.header > INT64_MAX)
+      (f.packed != f.bytes && !packed) || f.packed > INT64_MAX || f.header > INT64_MAX)
     return bad_entry(r, SITU_E_FORMAT, e->name, "with sizes that are not those of a stored one");
   e->crc = f.crc;
   e->header = (int64_t)f.header;
-  e->bytes = (int64_t)f.bytes;
+  e->bytes = (int64_t)f.packed;
   *names += f.name_length + 1;
   *at += whole;
   *left -= whole;
@@ -228,6 +236,15 @@ static bool check_apart(reader *r) {
   return true;
 }
 
+/* Removes what is left out; their names stay in memory. */
+static void drop_skipped(reader *r) {
+  situ__zip *z = r->zip;
+  int64_t kept = 0;
+  for (int64_t i = 0; i < z->count; i++)
+    if (!is_skipped(r, z->entry[i].name)) z->entry[kept++] = z->entry[i];
+  z->count = kept;
+}
+
 static bool read_entries(reader *r) {
   situ__zip *z = r->zip;
   /* Each name ends with a NUL, and its header is longer than that: the directory's length is enough for all. */
@@ -245,6 +262,7 @@ static bool read_entries(reader *r) {
     if (!read_central(r, &at, &left, &names, &z->entry[z->count])) return false;
   if (left != 0) return bad_zip(r, "has a directory with bytes after its entries");
   if (!check_apart(r)) return false;
+  drop_skipped(r);
   for (int64_t i = 0; i < z->count; i++) {
     z->entry[i].header += r->source->start;
     z->entry[i].offset += r->source->start;

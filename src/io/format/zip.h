@@ -10,6 +10,7 @@ typedef struct situ__zip_source {
   const char *op, *path; /* for errors */
   int fd;
   int64_t start, bytes;
+  const char *skip; /* "code/": entries of this directory may be compressed, and are left out; NULL: none */
 } situ__zip_source;
 
 typedef struct situ__zip_entry {

@@ -13,6 +13,11 @@ bool situ__unpickle_bad(unpickler *u, const char *what) {
   return situ__problem_set(u->problem, SITU_E_FORMAT, "has a pickle %s (at its byte %zu)", what, u->at);
 }
 
+static bool ends_early(unpickler *u) {
+  u->cut = true;
+  return situ__unpickle_bad(u, "that ends too early");
+}
+
 static bool refuse_memory(unpickler *u) {
   return situ__problem_set(u->problem, SITU_E_NOMEM, "has a pickle too large for the memory");
 }
@@ -79,7 +84,7 @@ static bool pop_to_mark(unpickler *u, const uint32_t **items, size_t *count) {
 /* ---- reading ---- */
 
 static bool read_bytes(unpickler *u, size_t bytes, const unsigned char **out) {
-  if (bytes > u->bytes - u->at) return situ__unpickle_bad(u, "that ends too early");
+  if (bytes > u->bytes - u->at) return ends_early(u);
   *out = u->data + u->at;
   u->at += bytes;
   return true;
@@ -132,7 +137,7 @@ static bool push_text(unpickler *u, int length_bytes) {
   uint64_t length = 0;
   const unsigned char *text = NULL;
   if (!read_number(u, length_bytes, &length)) return false;
-  if (length > u->bytes) return situ__unpickle_bad(u, "that ends too early");
+  if (length > u->bytes) return ends_early(u);
   if (!read_bytes(u, (size_t)length, &text)) return false;
   if (situ__utf8_prefix((const char *)text, (size_t)length) != length)
     return situ__unpickle_bad(u, "with a string that is not UTF-8");
@@ -143,13 +148,16 @@ static bool push_text(unpickler *u, int length_bytes) {
 
 /* ---- the memo ---- */
 
-/* Python's picklers number what they remember from 0 on. */
+enum { NOT_SEEN = UINT32_MAX };
+
+/* Python's picklers number what they remember from 0 on, or from 1 on (Python 2): what lies between is never seen. */
 static bool put_memo(unpickler *u, uint64_t index) {
   uint32_t top = 0;
-  if (index != u->memos) return situ__unpickle_bad(u, "that numbers what it remembers out of order");
+  if (index > u->at) return situ__unpickle_bad(u, "that numbers what it remembers beyond its length");
   if (!see_top(u, &top)) return false;
-  if (!situ__unpickle_grow(u, &u->memo, u->memos, &u->memo_capacity, sizeof *u->memo)) return false;
-  u->memo[u->memos++] = top;
+  for (; u->memos <= index; u->memo[u->memos++] = NOT_SEEN)
+    if (!situ__unpickle_grow(u, &u->memo, u->memos, &u->memo_capacity, sizeof *u->memo)) return false;
+  u->memo[index] = top;
   return true;
 }
 
@@ -161,13 +169,13 @@ static bool put_memo_at(unpickler *u, int bytes) {
 static bool get_memo(unpickler *u, int bytes) {
   uint64_t index = 0;
   if (!read_number(u, bytes, &index)) return false;
-  if (index >= u->memos) return situ__unpickle_bad(u, "that remembers what it never saw");
+  if (index >= u->memos || u->memo[index] == NOT_SEEN) return situ__unpickle_bad(u, "that remembers what it never saw");
   return situ__unpickle_push(u, u->memo[index]);
 }
 
 /* ---- containers ---- */
 
-static bool add_items(unpickler *u, uint32_t container, const uint32_t *items, size_t count) {
+bool situ__unpickle_add(unpickler *u, uint32_t container, const uint32_t *items, size_t count) {
   situ__pickle_value *c = &u->pickle->value[container];
   for (size_t i = 0; i < count; i++) {
     int64_t capacity = c->capacity;
@@ -185,8 +193,8 @@ static bool push_tuple(unpickler *u, size_t count) {
   const uint32_t first = count > 0 ? u->stack[u->stack_size] : 0;
   if (!push_kind(u, SITU__PICKLE_TUPLE)) return false;
   const uint32_t tuple = u->pickle->values - 1;
-  return add_items(u, tuple, &first, count > 0) &&
-         (count < 2 || add_items(u, tuple, u->stack + u->stack_size, count - 1));
+  return situ__unpickle_add(u, tuple, &first, count > 0) &&
+         (count < 2 || situ__unpickle_add(u, tuple, u->stack + u->stack_size, count - 1));
 }
 
 static bool push_marked_tuple(unpickler *u) {
@@ -200,12 +208,13 @@ static bool push_marked_tuple(unpickler *u) {
 static bool append_items(unpickler *u, const uint32_t *items, size_t count) {
   uint32_t list = 0;
   if (!see_top(u, &list)) return false;
+  if (u->pickle->value[list].kind == SITU__PICKLE_OBJECT) return true; /* nothing of it is kept */
   if (u->pickle->value[list].kind != SITU__PICKLE_LIST)
     return situ__unpickle_bad(u, "that appends to something other than a list");
-  return add_items(u, list, items, count);
+  return situ__unpickle_add(u, list, items, count);
 }
 
-static bool is_key(const situ__pickle_value *v) {
+bool situ__pickle_is_key(const situ__pickle_value *v) {
   if (v->kind == SITU__PICKLE_STRING) return memchr(v->text, '\0', v->length) == NULL;
   return v->kind == SITU__PICKLE_INTEGER;
 }
@@ -214,13 +223,14 @@ static bool set_items(unpickler *u, const uint32_t *items, size_t count) {
   uint32_t dict = 0;
   if (!see_top(u, &dict)) return false;
   const uint8_t kind = u->pickle->value[dict].kind;
+  if (kind == SITU__PICKLE_OBJECT) return true; /* nothing of it is kept */
   if (kind != SITU__PICKLE_DICT && kind != SITU__PICKLE_ORDERED)
     return situ__unpickle_bad(u, "that sets an item of something other than a dict");
   if (count % 2 != 0) return situ__unpickle_bad(u, "with a key that has no value");
   for (size_t i = 0; i < count; i += 2)
-    if (!is_key(&u->pickle->value[items[i]]))
+    if (!situ__pickle_is_key(&u->pickle->value[items[i]]))
       return situ__unpickle_bad(u, "with a key that is neither a string nor an integer");
-  return add_items(u, dict, items, count);
+  return situ__unpickle_add(u, dict, items, count);
 }
 
 static bool append_one(unpickler *u) {
@@ -244,7 +254,7 @@ static bool add_marked(unpickler *u, bool (*add)(unpickler *u, const uint32_t *i
 /* A line of text, as GLOBAL has two of them. */
 static bool read_line(unpickler *u, const char **out) {
   const unsigned char *from = u->data + u->at, *end = memchr(from, '\n', u->bytes - u->at);
-  if (!end) return situ__unpickle_bad(u, "that ends too early");
+  if (!end) return ends_early(u);
   const size_t length = (size_t)(end - from);
   if (memchr(from, '\0', length) || situ__utf8_prefix((const char *)from, length) != length)
     return situ__unpickle_bad(u, "with a name that is not text");
@@ -254,7 +264,7 @@ static bool read_line(unpickler *u, const char **out) {
 }
 
 static bool push_global(unpickler *u) {
-  const char *module, *name;
+  const char *module = NULL, *name = NULL;
   return read_line(u, &module) && read_line(u, &name) && situ__unpickle_global(u, module, name);
 }
 
@@ -282,7 +292,8 @@ static bool push_storage(unpickler *u) {
 static bool set_attributes(unpickler *u) {
   uint32_t state = 0, object = 0;
   if (!pop_value(u, &state) || !see_top(u, &object)) return false;
-  const situ__pickle_value *s = &u->pickle->value[state], *o = &u->pickle->value[object];
+  situ__pickle_value *s = &u->pickle->value[state], *o = &u->pickle->value[object];
+  if (o->kind == SITU__PICKLE_OBJECT) return o->count = 1, o->state = state, true;
   bool fine = o->kind == SITU__PICKLE_ORDERED && s->kind == SITU__PICKLE_DICT;
   for (uint32_t i = 0; fine && i < s->count; i += 2) {
     const situ__pickle_value *key = &u->pickle->value[s->item[i]];
@@ -291,17 +302,32 @@ static bool set_attributes(unpickler *u) {
   return fine || situ__unpickle_bad(u, "that sets attributes of an object (BUILD)");
 }
 
-/* What a pickle does by other opcodes; INST names the class, the others take it from the stack. */
+/* NEWOBJ, and NEWOBJ_EX, which has arguments by name too. */
+static bool make_new(unpickler *u, bool by_name) {
+  uint32_t arguments = 0, class_of = 0;
+  return (!by_name || pop_value(u, &arguments)) && pop_value(u, &arguments) && pop_value(u, &class_of) &&
+         situ__unpickle_object(u, class_of, by_name ? "NEWOBJ_EX" : "NEWOBJ");
+}
+
+static bool make_marked(unpickler *u) {
+  const uint32_t *items = NULL;
+  size_t count = 0;
+  if (!pop_to_mark(u, &items, &count)) return false;
+  if (count == 0) return situ__unpickle_bad(u, "that takes more values than it has");
+  return situ__unpickle_object(u, items[0], "OBJ");
+}
+
+static bool make_named(unpickler *u) {
+  const uint32_t *items = NULL;
+  uint32_t class_of = 0;
+  size_t count = 0;
+  return pop_to_mark(u, &items, &count) && push_global(u) && pop_value(u, &class_of) &&
+         situ__unpickle_object(u, class_of, "INST");
+}
+
 static bool refuse_opcode(unpickler *u, unsigned opcode) {
-  const char *module, *name, *what = NULL;
+  const char *what = NULL;
   switch (opcode) {
-  case 'i':
-    if (!read_line(u, &module) || !read_line(u, &name) || !situ__unpickle_global(u, module, name)) return false;
-    what = "that makes an object (INST)";
-    break;
-  case 'o': what = "that makes an object (OBJ)"; break;
-  case 0x81: what = "that makes an object (NEWOBJ)"; break;
-  case 0x92: what = "that makes an object (NEWOBJ_EX)"; break;
   case 0x82:
   case 0x83:
   case 0x84: what = "that calls by a number of copyreg's registry (EXT)"; break;
@@ -323,7 +349,9 @@ static bool refuse_opcode(unpickler *u, unsigned opcode) {
 static bool skip_frame(unpickler *u) {
   uint64_t bytes = 0;
   if (!read_number(u, 8, &bytes)) return false;
-  return bytes <= u->bytes - u->at || situ__unpickle_bad(u, "with a frame that ends after it");
+  if (bytes <= u->bytes - u->at) return true;
+  u->cut = true;
+  return situ__unpickle_bad(u, "with a frame that ends after it");
 }
 
 static bool push_long_of(unpickler *u, int length_bytes) {
@@ -346,7 +374,9 @@ static bool run_opcode(unpickler *u, unsigned opcode) {
   case 0x8a: return push_long_of(u, 1);
   case 0x8b: return push_long_of(u, 4);
   case 'G': return push_real(u);
+  case 'U': /* of Python 2, as 'T' */
   case 0x8c: return push_text(u, 1);
+  case 'T':
   case 'X': return push_text(u, 4);
   case 0x8d: return push_text(u, 8);
   case 't': return push_marked_tuple(u);
@@ -366,14 +396,20 @@ static bool run_opcode(unpickler *u, unsigned opcode) {
   case 'c': return push_global(u);
   case 0x93: return push_stack_global(u);
   case 'R': return call_function(u);
+  case 'i': return make_named(u);
+  case 'o': return make_marked(u);
+  case 0x81: return make_new(u, false);
+  case 0x92: return make_new(u, true);
   case 'b': return set_attributes(u);
   case 'Q': return push_storage(u);
   default: return refuse_opcode(u, opcode);
   }
 }
 
-static bool run_all(unpickler *u) {
+/* all: nothing may follow. */
+static bool run_all(unpickler *u, bool all) {
   enum { PROTO = 0x80, STOP = '.', OLDEST = 2, NEWEST = 5 };
+  if (u->bytes < 2 && !all) return ends_early(u);
   if (u->bytes < 2 || u->data[0] != PROTO || u->data[1] < OLDEST || u->data[1] > NEWEST)
     return situ__unpickle_bad(u, "that is not of protocol 2 to 5");
   u->at = 2;
@@ -382,17 +418,18 @@ static bool run_all(unpickler *u) {
     if (opcode == STOP) {
       if (u->marks || u->stack_size != 1) return situ__unpickle_bad(u, "that does not end with one value");
       u->pickle->root = u->stack[0];
-      return u->at == u->bytes || situ__unpickle_bad(u, "with bytes after its end");
+      return !all || u->at == u->bytes || situ__unpickle_bad(u, "with bytes after its end");
     }
     if (!run_opcode(u, opcode)) return false;
   }
-  return situ__unpickle_bad(u, "that ends too early");
+  return ends_early(u);
 }
 
-bool situ__pickle_parse(situ__pickle *pickle, const char *data, size_t bytes, situ__problem *problem) {
+bool situ__pickle_parse(situ__pickle *pickle, const char *data, size_t bytes, size_t *end, situ__problem *problem) {
   *pickle = (situ__pickle){ .texts = situ__alloc(bytes + 1) };
   unpickler u = { .pickle = pickle, .data = (const unsigned char *)data, .bytes = bytes, .problem = problem };
-  const bool fine = pickle->texts ? run_all(&u) : refuse_memory(&u);
+  const bool fine = pickle->texts ? run_all(&u, !end) : refuse_memory(&u);
+  if (end) *end = fine ? u.at : u.cut ? bytes : 0;
   situ__free(u.stack);
   situ__free(u.mark);
   situ__free(u.memo);
@@ -408,6 +445,7 @@ void situ__pickle_free(situ__pickle *pickle) {
   situ__free(pickle->value);
   situ__free(pickle->storage);
   situ__free(pickle->tensor);
+  situ__free(pickle->unknown);
   situ__free(pickle->texts);
   *pickle = (situ__pickle){ 0 };
 }

@@ -18,26 +18,36 @@ static bool bad_file(const situ__torch *t, situ_status status, const char *what)
 
 /* ---- recognition ---- */
 
-/* The pickled magic number that torch.save wrote before version 1.6. */
-static const char legacy[] = "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9 j\xa8P\x19.";
-enum { LEGACY = sizeof legacy - 1, FIRST = 16 };
+typedef enum format { OTHER, ARCHIVE, LEGACY, TAR } format;
+enum { FIRST = 512 };
 
-/* The first four bytes of a zip file could be a safetensors header's length; that header begins with a brace. */
-static bool is_zip(const char *first, int64_t bytes) {
-  return bytes >= 4 && memcmp(first, "PK\x03\x04", 4) == 0 && !(bytes > 8 && first[8] == '{');
+/* The first four bytes of a zip file could be a safetensors header's length; that header begins with a brace. Before
+   version 0.1.10 torch.save wrote a tar file. */
+static format format_of(const char *first, size_t bytes) {
+  enum { TAR_MAGIC = 257 };
+  if (bytes >= 4 && memcmp(first, "PK\x03\x04", 4) == 0 && !(bytes > 8 && first[8] == '{')) return ARCHIVE;
+  if (situ__torch_legacy_magic(first, bytes)) return LEGACY;
+  return bytes > TAR_MAGIC + 5 && memcmp(first + TAR_MAGIC, "ustar", 5) == 0 ? TAR : OTHER;
+}
+
+static bool read_format(const char *op, const char *path, int fd, int64_t bytes, format *out) {
+  char first[FIRST];
+  const size_t count = bytes < FIRST ? (size_t)bytes : FIRST;
+  if (situ__file_read(op, path, fd, first, count, 0) != SITU_OK) return false;
+  *out = format_of(first, count);
+  return true;
 }
 
 bool situ__torch_recognize(const char *op, const char *path, bool *is_torch) {
-  char first[FIRST] = { 0 };
   int64_t bytes;
   bool missing;
+  format found = OTHER;
   *is_torch = false;
   const int fd = situ__file_open_if(op, path, &bytes, &missing);
   if (fd < 0) return missing;
-  if (bytes > FIRST) bytes = FIRST;
-  const bool fine = situ__file_read(op, path, fd, first, (size_t)bytes, 0) == SITU_OK;
+  const bool fine = read_format(op, path, fd, bytes, &found);
   situ__file_close(fd);
-  *is_torch = fine && (is_zip(first, bytes) || (bytes >= LEGACY && memcmp(first, legacy, LEGACY) == 0));
+  *is_torch = fine && found != OTHER;
   return fine;
 }
 
@@ -54,7 +64,7 @@ static bool check_kind(const situ__torch *t) {
 }
 
 static bool check_sum(const situ__torch *t, const situ__zip_entry *e) {
-  return t->options.verify != SITU_VERIFY_ALWAYS || situ__zip_check(&t->source, e);
+  return t->legacy || t->options.verify != SITU_VERIFY_ALWAYS || situ__zip_check(&t->source, e);
 }
 
 static bool read_pickle(situ__torch *t) {
@@ -63,7 +73,7 @@ static bool read_pickle(situ__torch *t) {
   if (!check_sum(t, e)) return false;
   char *data = situ__zip_load(&t->source, e, SITU__PICKLE_MAX);
   if (!data) return false;
-  const bool fine = situ__pickle_parse(&t->pickle, data, (size_t)e->bytes, &problem);
+  const bool fine = situ__pickle_parse(&t->pickle, data, (size_t)e->bytes, NULL, &problem);
   situ__free(data);
   return fine || bad_file(t, problem.status, problem.text);
 }
@@ -78,9 +88,11 @@ static bool check_storages(situ__torch *t) {
     const situ__pickle_storage *s = &p->storage[i];
     char name[128], shown[SITU__SHOWN_MAX], text[192];
     const int length = snprintf(name, sizeof name, "data/%s", s->key);
-    t->file[i] = length < (int)sizeof name ? situ__zip_find_inside(&t->zip, name) : NULL;
+    t->file[i] = t->legacy                   ? situ__zip_find(&t->zip, s->key)
+                 : length < (int)sizeof name ? situ__zip_find_inside(&t->zip, name)
+                                             : NULL;
     if (!t->file[i] || t->file[i]->bytes != s->count * (s->type ? s->type->bytes : 1)) {
-      (void)snprintf(text, sizeof text, "has a storage '%s' whose file is missing or of another size",
+      (void)snprintf(text, sizeof text, "has a storage '%s' that is missing or of another size",
                      situ__shown(s->key, shown));
       return bad_file(t, SITU_E_FORMAT, text);
     }
@@ -106,20 +118,21 @@ void situ__torch_close(situ__torch *t) {
 }
 
 bool situ__torch_open_file(situ__torch *t, const char *op, const char *path, const situ_load_options *options) {
-  char first[LEGACY] = { 0 };
-  situ__zip_source source = { .op = op, .path = path };
+  situ__zip_source source = { .op = op, .path = path, .skip = "code/" };
   situ__mapping *mapping = NULL;
+  format found;
   *t = (situ__torch){ .source = source };
   t->source.fd = source.fd = situ__file_open(op, path, &source.bytes);
-  if (source.fd < 0) return false;
-  const size_t bytes = source.bytes < LEGACY ? (size_t)source.bytes : LEGACY;
-  if (situ__file_read(op, path, source.fd, first, bytes, 0) != SITU_OK) return false;
-  if (memcmp(first, legacy, LEGACY) == 0)
+  if (source.fd < 0 || !read_format(op, path, source.fd, source.bytes, &found)) return false;
+  if (found == TAR)
     return bad_file(
         t, SITU_E_UNSUPPORTED,
-        "is of torch.save before version 1.6, which is not read: load it in a newer torch and save it again");
+        "is a tar file: those of torch.save before version 0.1.10 are not read; load it in torch and save it again");
   if (options && options->map && !(mapping = situ__mapping_new(op, path, source.fd, source.bytes))) return false;
-  return situ__torch_open(t, &source, mapping, options);
+  if (found != LEGACY) return situ__torch_open(t, &source, mapping, options);
+  *t = (situ__torch){ .source = source, .mapping = mapping, .legacy = true };
+  if (options) t->options = *options;
+  return situ__torch_open_legacy(t) && check_storages(t);
 }
 
 void situ__torch_close_file(situ__torch *t) {

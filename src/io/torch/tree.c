@@ -26,17 +26,17 @@ static bool refuse_value(const situ__torch_walk *walk, situ_status status, const
   return situ__fail(status, s->op, "%s: has at '%s' %s", s->path, situ__shown(walk->path, shown), what), false;
 }
 
-bool situ__torch_visit(situ__torch_walk *walk, const situ__pickle_value *v) {
+const situ__pickle_value *situ__torch_visit(situ__torch_walk *walk, uint32_t value) {
   enum { MAX_LEVELS = 64 }; /* of a situ_tree */
-  char name[64], what[160];
+  static const situ__pickle_value none = { .kind = SITU__PICKLE_DICT };
+  const situ__pickle *p = &walk->torch->pickle;
+  const situ__pickle_value *v = &p->value[value];
   if (walk->left-- == 0)
-    return refuse_value(walk, SITU_E_LIMIT, "lists or dicts that contain others more often than the file is long");
-  if (walk->depth > MAX_LEVELS) return refuse_value(walk, SITU_E_LIMIT, "more than 64 levels of lists and dicts");
-  if (v->kind == SITU__PICKLE_STORAGE) return refuse_value(walk, SITU_E_UNSUPPORTED, "a storage without a tensor");
-  if (v->kind != SITU__PICKLE_GLOBAL) return true;
-  (void)snprintf(what, sizeof what, "%s; only tensors, dicts, lists, numbers and strings are read",
-                 situ__pickle_global_name(v->number, name));
-  return refuse_value(walk, SITU_E_UNSUPPORTED, what);
+    return refuse_value(walk, SITU_E_LIMIT, "lists or dicts that contain others more often than the file is long"),
+           NULL;
+  if (walk->depth > MAX_LEVELS) return refuse_value(walk, SITU_E_LIMIT, "more than 64 levels of lists and dicts"), NULL;
+  if (v->kind != SITU__PICKLE_OBJECT || !situ__pickle_unknown(p, v->maker)->script) return v;
+  return v->count ? &p->value[v->state] : &none;
 }
 
 bool situ__torch_enter(situ__torch_walk *walk, const situ__pickle_value *key, int64_t number, const char **name) {
@@ -128,10 +128,23 @@ static situ_tree *make_items(maker *m, const situ__pickle_value *v, bool dict) {
   return tree;
 }
 
+/* A value that is not part of a tree. */
+static situ_tree *refuse_leaf(const maker *m, const situ__pickle_value *v) {
+  char name[SITU__GLOBAL_NAME_MAX], what[SITU__GLOBAL_NAME_MAX + 80] = "a storage without a tensor";
+  if (v->kind != SITU__PICKLE_STORAGE)
+    (void)snprintf(what, sizeof what, "%s; only tensors, dicts, lists, numbers and strings are read",
+                   situ__pickle_global_name(&m->walk.torch->pickle, v->number, name));
+  refuse_value(&m->walk, SITU_E_UNSUPPORTED, what);
+  return NULL;
+}
+
 static situ_tree *make_tree(maker *m, uint32_t value) {
-  const situ__pickle_value *v = &m->walk.torch->pickle.value[value];
-  if (!situ__torch_visit(&m->walk, v)) return NULL;
+  const situ__pickle_value *v = situ__torch_visit(&m->walk, value);
+  if (!v) return NULL;
   switch ((situ__pickle_kind)v->kind) {
+  case SITU__PICKLE_STORAGE:
+  case SITU__PICKLE_GLOBAL:
+  case SITU__PICKLE_OBJECT: return refuse_leaf(m, v);
   case SITU__PICKLE_NONE: return situ_tree_none();
   case SITU__PICKLE_TUPLE:
   case SITU__PICKLE_LIST: return make_items(m, v, false);
@@ -144,8 +157,20 @@ static situ_tree *make_tree(maker *m, uint32_t value) {
   return *made ? situ_tree_tensor(*made) : NULL;
 }
 
+bool situ__torch_check_known(const situ__torch *t) {
+  char name[SITU__GLOBAL_NAME_MAX];
+  const uint32_t unknown = situ__pickle_first_unknown(&t->pickle);
+  return !unknown ||
+         (situ__fail(SITU_E_UNSUPPORTED, t->source.op,
+                     "%s: calls %s; only tensors, dicts, lists, numbers and strings are read: save model.state_dict(), "
+                     "or load the weights alone (situ_load_weights)",
+                     t->source.path, situ__pickle_global_name(&t->pickle, unknown, name)),
+          false);
+}
+
 situ_tree *situ__torch_tree(const situ__torch *t) {
   maker m;
+  if (!situ__torch_check_known(t)) return NULL;
   situ_scope scope;
   situ__torch_walk_begin(&m.walk, t);
   m.made = situ__calloc((size_t)t->pickle.values + 1, sizeof *m.made);

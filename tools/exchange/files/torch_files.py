@@ -5,11 +5,14 @@ SPDX-License-Identifier: MIT
   pip install 'torch==2.15.*' safetensors
   python3 tools/exchange/files/torch_files.py [DIRECTORY]      by default tests/io/data
 
-NAME.pt is what torch.save wrote. NAME.safetensors has each of its tensors under its path, contiguous, and each number,
+NAME.pt is what torch.save wrote (legacy.pt: as before version 1.6; script.pt: torch.jit.save). NAME.safetensors has each of its tensors under its path, contiguous, and each number,
 bool and string as the reader gives it: a 0-dim i64, f64 or bool, or UTF-8 bytes."""
+import argparse
 import collections
+import json
 import os
 import sys
+import warnings
 
 import torch
 from safetensors.torch import save_file
@@ -72,6 +75,51 @@ def big_endian():
     from unittest import mock
     with mock.patch.object(sys, "byteorder", "big"):
         torch.save({"w": torch.ones(2)}, os.path.join(directory, "big.pt"))
+        torch.save({"w": torch.ones(2)}, os.path.join(directory, "big_legacy.pt"), _use_new_zipfile_serialization=False)
+
+
+def script():
+    """Modules in modules, one of them twice, and attributes that are not of the state dict."""
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3))
+            self.again = self.body
+            self.sizes = [2, 3]
+            self.scale = 0.5
+            self.register_buffer("mean", counting(torch.float32, 3))
+
+        def forward(self, x):
+            return self.again(self.body(x) @ torch.ones(3, 4)) * self.scale + self.mean + self.sizes[0]
+
+    torch.manual_seed(0)
+    net = torch.jit.script(Net())
+    torch.jit.save(net, os.path.join(directory, "script.pt"))
+    kept = dict(net.state_dict(), sizes=[2, 3], scale=0.5)
+    kept.update({(name + ".training").lstrip("."): True for name, _ in net.named_modules(remove_duplicate=False)})
+    save("script", kept)
+
+
+def shards():
+    """As transformers writes pytorch_model.bin.index.json."""
+    state = state_dict()
+    names = list(state)
+    parts = {"shards-1.bin": names[:3], "shards-2.bin": names[3:]}
+    for file, part in parts.items():
+        torch.save({name: state[name] for name in part}, os.path.join(directory, file))
+    with open(os.path.join(directory, "shards.bin.index.json"), "w") as f:
+        json.dump({"metadata": {"total_size": 0}, "weight_map": {n: f for f, part in parts.items() for n in part}}, f)
+
+
+def training():
+    """What a training program leaves: of this, weights.safetensors is the state dict."""
+    state = checkpoint()
+    best = torch.tensor(71.5)
+    torch.save({"epoch": 4, "arch": "linear", "best_acc1": best, "state_dict": state["model"], "scheduler": None,
+                "optimizer": state["optimizer"], "lr_scheduler": {"last_epoch": 4, "base_lrs": [0.01]},
+                "args": argparse.Namespace(lr=0.01, data="here"), "dtype": torch.float32, "ema": {"weight": best}},
+               os.path.join(directory, "training.pth.tar"), _use_new_zipfile_serialization=False)
+    save("weights", state["model"])
 
 
 def flatten(value, path, out):
@@ -93,6 +141,10 @@ def flatten(value, path, out):
 
 def write(name, value, **options):
     torch.save(value, os.path.join(directory, name + ".pt"), **options)
+    save(name, value)
+
+
+def save(name, value):
     found = flatten(value, [], {})
     save_file({k: v for k, v in found.items() if k not in OTHERS}, os.path.join(directory, name + ".safetensors"))
 
@@ -107,8 +159,13 @@ def main():
         write("protocol%d" % protocol, {"model": state_dict(), "epoch": 3, "t": (1, 2.5, "x" * 300)},
               pickle_protocol=protocol)
     torch.save(counting(torch.float32, 2, 3), os.path.join(directory, "tensor.pt"))
-    torch.save({"w": torch.ones(2)}, os.path.join(directory, "legacy.pt"), _use_new_zipfile_serialization=False)
-    torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), os.path.join(directory, "script.pt"))
+    everything = {"dtypes": dtypes(), "views": views(), "checkpoint": checkpoint()}
+    write("legacy", everything, _use_new_zipfile_serialization=False)
+    write("legacy4", {"w": torch.ones(2)}, _use_new_zipfile_serialization=False, pickle_protocol=4)
+    warnings.simplefilter("ignore") # TorchScript is deprecated
+    script()
+    shards()
+    training()
     big_endian()
 
 
