@@ -73,24 +73,24 @@ typedef struct situ_load_options {
     safetensors, or an index and its shards: a flat dict in the order of the names. GGUF: likewise (gguf.h).
 
     torch.save (.pt, .pth, .bin, .pth.tar; PyTorch 0.1.10 and later, in either of its formats): the tree that was saved,
-    in its order; an index of such files: a flat dict. Tensors, parameters, dicts, lists, tuples, numbers, bools, strings
-    and None are read; a file that names any other function or class is SITU_E_UNSUPPORTED with that name, and nothing of
-    it is ever called. TorchScript (torch.jit.save): a dict of each module's parameters, buffers and other attributes;
-    its code is not read. None is none; a tuple is a list; a key that is
-    an integer is its decimal text. An int is a 0-dim i64, a float a 0-dim f64, a bool a 0-dim bool, a string its UTF-8
-    bytes (u8), all on the cpu. Tensors of one storage share it, as in torch, if they are of one dtype. Tensors require
-    no gradient, and the device that the file names is ignored. `verify`: the CRC-32 of the archive is compared by
-    SITU_VERIFY_ALWAYS only, because torch can be told not to compute it. Big-endian files, the tar
-    files of before 0.1.10, compressed entries, quantised, sparse and other special tensors, sets and bytes are refused. */
+    in its order; an index of such files: a flat dict. Tensors, parameters, dicts, lists, tuples, numbers, bools,
+    strings and None are read; a file that names any other function or class is SITU_E_UNSUPPORTED with that name, and
+    nothing of it is ever called. None is none; a tuple is a list; a key that is an integer is its decimal text. An int
+    is a 0-dim i64, a float a 0-dim f64, a bool a 0-dim bool, a string its UTF-8 bytes (u8), all on the cpu. Tensors of
+    one storage share it, as in torch, if they are of one dtype. Tensors require no gradient, and the device that the
+    file names is ignored. `verify`: the CRC-32 of the archive is compared by SITU_VERIFY_ALWAYS only, because torch can
+    be told not to compute it. TorchScript (torch.jit.save): a dict of each module's parameters, buffers and other
+    attributes; its code is not read. Big-endian files, the tar files of before 0.1.10, compressed entries, quantised,
+    sparse and other special tensors, sets and bytes are refused. */
 SITU_API situ_tree *situ_load(const char *path, const situ_load_options *options);
 
-/** Loads the tensors of a model from any file of situ_load, as a flat dict for situ_nn_load_state_dict; the caller frees
-    it. NULL on error.
+/** Loads the tensors of a model from any file of situ_load, as a flat dict for situ_nn_load_state_dict; the caller
+    frees it. NULL on error.
 
     Of a file of torch.save it is the dict of tensors under "state_dict", "model_state_dict" or "model" (the first of
     these), without that prefix; without one of them all tensors of the dict that was saved, but for those under a key
-    that has "optim" in it. What is left, and why, is said by situ_safetensors_left_at. Here objects of other functions
-    and classes (argparse.Namespace) are among that: nothing of them is made or called. A TorchScript file has no mark
+    that has "optim" in it. situ_safetensors_left_at lists the other values with the reason. Among them are objects of
+    other functions and classes (argparse.Namespace), of which nothing is made or called. A TorchScript file has no mark
     for an attribute that is a tensor and not a buffer: it is loaded too. Other formats: as situ_load. */
 SITU_API situ_tree *situ_load_weights(const char *path, const situ_load_options *options);
 

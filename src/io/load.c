@@ -288,7 +288,7 @@ const char *situ_safetensors_format(const situ_safetensors *file) {
   return file->gguf ? "gguf" : file->torches ? "torch" : "safetensors";
 }
 
-/* The metadata, sorted by key. All shards that situ writes contain the whole metadata; those of torch.save have none. */
+/* The metadata, sorted by key. Each shard that situ writes has all of them; of shards of torch.save the first has. */
 static const situ_metadata *metadata_of(const situ_safetensors *f, int64_t *count) {
   const situ__header *header = f->count ? &f->shards[0].header : NULL;
   if (f->gguf) return *count = f->remarks.count, f->remarks.remark;
@@ -453,7 +453,7 @@ static situ_tree *load_tree(const situ_safetensors *f) {
   return f->torches && !f->index.text ? situ__torch_tree(&f->torch[0].torch) : load_places("load", f, false);
 }
 
-static situ_tree *load_weights(const situ_safetensors *f, const char *path) {
+static situ_tree *load_state(const situ_safetensors *f, const char *path) {
   situ_tree *dict = load_places("load_weights", f, true);
   if (!dict || !f->torches || situ_tree_count(dict)) return dict;
   situ_tree_free(dict);
@@ -464,7 +464,7 @@ static situ_tree *load_all(const char *path, const situ_load_options *options, b
   bool gguf;
   situ_safetensors *f = open_files_of(path, options, &gguf);
   if (!f) return gguf ? situ__gguf_load_all(path, options) : NULL;
-  situ_tree *tree = weights ? load_weights(f, path) : load_tree(f);
+  situ_tree *tree = weights ? load_state(f, path) : load_tree(f);
   situ_safetensors_close(f);
   return tree;
 }

@@ -219,7 +219,7 @@ static int by_header(const void *a, const void *b) {
   return (x->header > y->header) - (x->header < y->header);
 }
 
-static int by_name(const void *a, const void *b) {
+int situ__zip_by_name(const void *a, const void *b) {
   return strcmp(((const situ__zip_entry *)a)->name, ((const situ__zip_entry *)b)->name);
 }
 
@@ -230,9 +230,10 @@ static bool check_apart(reader *r) {
   for (int64_t i = 1; i < z->count; i++)
     if (z->entry[i].header < z->entry[i - 1].offset + z->entry[i - 1].bytes)
       return bad_entry(r, SITU_E_FORMAT, z->entry[i].name, "that overlaps another");
-  if (z->count > 1) qsort(z->entry, (size_t)z->count, sizeof *z->entry, by_name);
+  if (z->count > 1) qsort(z->entry, (size_t)z->count, sizeof *z->entry, situ__zip_by_name);
   for (int64_t i = 1; i < z->count; i++)
-    if (by_name(&z->entry[i - 1], &z->entry[i]) == 0) return bad_entry(r, SITU_E_FORMAT, z->entry[i].name, "twice");
+    if (situ__zip_by_name(&z->entry[i - 1], &z->entry[i]) == 0)
+      return bad_entry(r, SITU_E_FORMAT, z->entry[i].name, "twice");
   return true;
 }
 
@@ -290,7 +291,7 @@ void situ__zip_free(situ__zip *zip) {
 
 const situ__zip_entry *situ__zip_find(const situ__zip *zip, const char *name) {
   const situ__zip_entry wanted = { .name = (char *)name };
-  return zip->count ? bsearch(&wanted, zip->entry, (size_t)zip->count, sizeof wanted, by_name) : NULL;
+  return zip->count ? bsearch(&wanted, zip->entry, (size_t)zip->count, sizeof wanted, situ__zip_by_name) : NULL;
 }
 
 const situ__zip_entry *situ__zip_find_inside(const situ__zip *zip, const char *name) {

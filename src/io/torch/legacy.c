@@ -11,17 +11,13 @@
 #include "io/format/values.h"
 #include "torch.h"
 
-/* What is being read: the pickles, as far as they are in memory. */
+/* The pickles, as far as they are in memory. */
 typedef struct reader {
   situ__torch *t;
   char *data;
   size_t bytes, at;
   bool more; /* the data ended, and the file goes on */
 } reader;
-
-static bool refuse(const situ__torch *t, situ_status status, const char *what) {
-  return situ__fail(status, t->source.op, "%s: %s", t->source.path, what), false;
-}
 
 /* The magic number, pickled by protocol 2 to 5; from 4 on in a frame. */
 size_t situ__torch_legacy_magic(const char *first, size_t bytes) {
@@ -39,7 +35,7 @@ static bool parse_next(reader *r, situ__pickle *out) {
   size_t end;
   if (situ__pickle_parse(out, r->data + r->at, r->bytes - r->at, &end, &problem)) return r->at += end, true;
   r->more = end && end == r->bytes - r->at && (int64_t)r->bytes < r->t->source.bytes;
-  return !r->more && refuse(r->t, problem.status, problem.text);
+  return !r->more && situ__torch_refuse(r->t, problem.status, problem.text);
 }
 
 static const situ__pickle_value *find_key(const situ__pickle *p, const char *key) {
@@ -55,15 +51,16 @@ static bool check_version(const reader *r, const situ__pickle *p) {
   enum { VERSION = 1001 };
   const situ__pickle_value *v = &p->value[p->root];
   return (v->kind == SITU__PICKLE_INTEGER && v->integer == VERSION) ||
-         refuse(r->t, SITU_E_UNSUPPORTED, "is of torch.save before version 1.6, in a format other than 1001");
+         situ__torch_refuse(r->t, SITU_E_UNSUPPORTED,
+                            "is of torch.save before version 1.6, in a format other than 1001");
 }
 
 static bool check_machine(const reader *r, const situ__pickle *p) {
   const situ__pickle_value *little = find_key(p, "little_endian");
   if (!little || little->kind != SITU__PICKLE_BOOL)
-    return refuse(r->t, SITU_E_FORMAT, "does not say whether its values are little-endian");
+    return situ__torch_refuse(r->t, SITU_E_FORMAT, "does not say whether its values are little-endian");
   return little->integer ||
-         refuse(r->t, SITU_E_UNSUPPORTED, "is of a big-endian machine: only little-endian values are read");
+         situ__torch_refuse(r->t, SITU_E_UNSUPPORTED, "is of a big-endian machine: only little-endian values are read");
 }
 
 /* Reads a pickle that is only looked at. */
@@ -97,7 +94,7 @@ static bool read_pickles(reader *r, situ__pickle *keys) {
     fine = fine && read_all(r, keys);
     situ__free(r->data);
     if (!r->more) return fine;
-    if (want >= MOST) return refuse(r->t, SITU_E_LIMIT, "has pickles of more than 128 MiB");
+    if (want >= MOST) return situ__torch_refuse(r->t, SITU_E_LIMIT, "has pickles of more than 128 MiB");
   }
 }
 
@@ -105,9 +102,6 @@ static bool read_pickles(reader *r, situ__pickle *keys) {
 
 static int storage_by_key(const void *a, const void *b) {
   return strcmp(((const situ__pickle_storage *)a)->key, ((const situ__pickle_storage *)b)->key);
-}
-static int entry_by_name(const void *a, const void *b) {
-  return strcmp(((const situ__zip_entry *)a)->name, ((const situ__zip_entry *)b)->name);
 }
 
 static bool refuse_storage(const situ__torch *t, const char *key, const char *what) {
@@ -140,15 +134,16 @@ static bool place_all(situ__torch *t, const situ__pickle *keys, const situ__pick
   bool fine = root->kind == SITU__PICKLE_LIST;
   for (uint32_t i = 0; fine && i < root->count; i++)
     fine = situ__pickle_is_key(&keys->value[root->item[i]]) && keys->value[root->item[i]].kind == SITU__PICKLE_STRING;
-  if (!fine) return refuse(t, SITU_E_FORMAT, "has keys of storages that are not a list of strings");
+  if (!fine) return situ__torch_refuse(t, SITU_E_FORMAT, "has keys of storages that are not a list of strings");
   t->zip.entry = situ__calloc((size_t)root->count + 1, sizeof *t->zip.entry);
   if (!t->zip.entry) return situ__no_memory(t->source.op, (size_t)root->count * sizeof *t->zip.entry), false;
   for (uint32_t i = 0; i < root->count; i++)
     if (!place_storage(t, list, (char *)keys->value[root->item[i]].text, &at)) return false;
-  if (at != t->source.bytes && !t->options.lenient) return refuse(t, SITU_E_FORMAT, "has bytes after its last storage");
-  if (t->zip.count > 1) qsort(t->zip.entry, (size_t)t->zip.count, sizeof *t->zip.entry, entry_by_name);
+  if (at != t->source.bytes && !t->options.lenient)
+    return situ__torch_refuse(t, SITU_E_FORMAT, "has bytes after its last storage");
+  if (t->zip.count > 1) qsort(t->zip.entry, (size_t)t->zip.count, sizeof *t->zip.entry, situ__zip_by_name);
   for (int64_t i = 1; i < t->zip.count; i++)
-    if (entry_by_name(&t->zip.entry[i - 1], &t->zip.entry[i]) == 0)
+    if (situ__zip_by_name(&t->zip.entry[i - 1], &t->zip.entry[i]) == 0)
       return refuse_storage(t, t->zip.entry[i].name, "twice");
   return true;
 }

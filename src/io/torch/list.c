@@ -19,7 +19,7 @@ typedef struct leaf {
   size_t weight;      /* > 0: the tensor is of the state dict, under the end of its path from there */
 } leaf;
 
-/* What is not of the state dict. */
+/* A value that is not of the state dict. */
 typedef struct left {
   size_t path;
   const char *why;

@@ -68,7 +68,7 @@ typedef struct situ__pickle_tensor {
   int64_t span;   /* elements from the first to the last in the storage; 0 if it is empty */
 } situ__pickle_tensor;
 
-/* A function or class that is not known. Those of TorchScript (a module "__torch__...") have attributes that are read. */
+/* A function or class that is not known. Of those of TorchScript (a module "__torch__...") the attributes are read. */
 typedef struct situ__pickle_name {
   const char *module, *name;
   bool script;
@@ -90,8 +90,8 @@ typedef struct situ__pickle {
 enum { SITU__PICKLE_MAX = 64 << 20, SITU__PICKLE_TENSORS = 1000000 };
 
 /* Runs a pickle. A tensor is checked against the size that its storage claims; the caller compares that with the file.
-   end: NULL, and the pickle must be all of the data; else it gets the bytes that the pickle takes, on failure `bytes` if
-   the data ended before the pickle. Returns false with the reason in problem, and nothing left to free. */
+   end: NULL if the pickle must be all of the data; else it gets the pickle's length, or on failure `bytes` if the data
+   ended before the pickle. Returns false with the reason in problem, and nothing left to free. */
 bool situ__pickle_parse(situ__pickle *pickle, const char *data, size_t bytes, size_t *end, situ__problem *problem);
 void situ__pickle_free(situ__pickle *pickle);
 

@@ -12,7 +12,7 @@
 #include "io/format/values.h"
 #include "situ/ops.h"
 
-static bool bad_file(const situ__torch *t, situ_status status, const char *what) {
+bool situ__torch_refuse(const situ__torch *t, situ_status status, const char *what) {
   return situ__fail(status, t->source.op, "%s: %s", t->source.path, what), false;
 }
 
@@ -56,11 +56,13 @@ bool situ__torch_recognize(const char *op, const char *path, bool *is_torch) {
 static bool check_kind(const situ__torch *t) {
   const situ__zip *z = &t->zip;
   if (situ__zip_find_inside(z, "archive_format") || situ__zip_find(z, "serialized_exported_program.json"))
-    return bad_file(t, SITU_E_UNSUPPORTED, "is a program of torch.export.save, not a state dict: use situ_export_load");
-  if (!situ__zip_find_inside(z, "data.pkl")) return bad_file(t, SITU_E_FORMAT, "is a zip file, but not of torch.save");
+    return situ__torch_refuse(t, SITU_E_UNSUPPORTED,
+                              "is a program of torch.export.save, not a state dict: use situ_export_load");
+  if (!situ__zip_find_inside(z, "data.pkl"))
+    return situ__torch_refuse(t, SITU_E_FORMAT, "is a zip file, but not of torch.save");
   const situ__zip_entry *order = situ__zip_find_inside(z, "byteorder"); /* torch before 2.1 writes none */
   return !order || situ__zip_has_text(&t->source, order, "little") ||
-         bad_file(t, SITU_E_UNSUPPORTED, "does not say that its values are little-endian");
+         situ__torch_refuse(t, SITU_E_UNSUPPORTED, "does not say that its values are little-endian");
 }
 
 static bool check_sum(const situ__torch *t, const situ__zip_entry *e) {
@@ -75,7 +77,7 @@ static bool read_pickle(situ__torch *t) {
   if (!data) return false;
   const bool fine = situ__pickle_parse(&t->pickle, data, (size_t)e->bytes, NULL, &problem);
   situ__free(data);
-  return fine || bad_file(t, problem.status, problem.text);
+  return fine || situ__torch_refuse(t, problem.status, problem.text);
 }
 
 /* Finds the file of each storage, and compares its size with the one that the pickle claims. */
@@ -94,7 +96,7 @@ static bool check_storages(situ__torch *t) {
     if (!t->file[i] || t->file[i]->bytes != s->count * (s->type ? s->type->bytes : 1)) {
       (void)snprintf(text, sizeof text, "has a storage '%s' that is missing or of another size",
                      situ__shown(s->key, shown));
-      return bad_file(t, SITU_E_FORMAT, text);
+      return situ__torch_refuse(t, SITU_E_FORMAT, text);
     }
   }
   for (uint32_t i = 0; i < p->tensors; i++) t->uses[t->file[p->tensor[i].storage] - t->zip.entry]++;
@@ -125,7 +127,7 @@ bool situ__torch_open_file(situ__torch *t, const char *op, const char *path, con
   t->source.fd = source.fd = situ__file_open(op, path, &source.bytes);
   if (source.fd < 0 || !read_format(op, path, source.fd, source.bytes, &found)) return false;
   if (found == TAR)
-    return bad_file(
+    return situ__torch_refuse(
         t, SITU_E_UNSUPPORTED,
         "is a tar file: those of torch.save before version 0.1.10 are not read; load it in torch and save it again");
   if (options && options->map && !(mapping = situ__mapping_new(op, path, source.fd, source.bytes))) return false;

@@ -24,6 +24,8 @@ typedef struct situ__torch {
    of opening or reading, but for a missing file. */
 bool situ__torch_recognize(const char *op, const char *path, bool *is_torch);
 
+/* Records an error that begins with the file's path; returns false. */
+bool situ__torch_refuse(const situ__torch *t, situ_status status, const char *what);
 /* The bytes of the pickle with which files before version 1.6 begin; 0: these are not such a file's first. */
 size_t situ__torch_legacy_magic(const char *first, size_t bytes);
 /* Reads such a file, whose source and options are set. Returns false after recording an error. */
