@@ -337,7 +337,9 @@ SITU_API situ_tensor *situ_optim_state(const situ_optim *o, int64_t i, int k, co
     params } ] }, numbers as f64 or i64 cpu tensors; state tensors are the optimiser's own. The caller
     frees the tree. */
 SITU_API situ_tree *situ_optim_state_dict(const situ_optim *o);
-/** Restores a saved state (flattened or not), which is copied; groups must match. On error nothing has changed. */
+/** Restores a saved state (flattened or not), which is copied; groups must match. SITU_E_ARG: it is of another
+    optimiser, which the error names; of Adam and AdamW that is known if groups have decoupled_weight_decay, as situ
+    writes it, and torch of the versions in which AdamW is an Adam. On error nothing has changed. */
 SITU_API SITU_CHECKED situ_status situ_optim_load_state_dict(situ_optim *o, const situ_tree *state);
 
 /** torch.nn.utils.clip_grad_norm_: scales the gradients so that their total norm is at most max_norm. p: torch's

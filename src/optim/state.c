@@ -37,6 +37,10 @@ static double value_of_file(int f, double value) {
   return value == 0 ? SITU_NONE : value == -1 ? 0 : value;
 }
 
+/* Torch's Adam and AdamW are one optimiser, which has this as an option; here it tells their states apart. */
+#define DECOUPLED "decoupled_weight_decay"
+static bool is_adam(int rule) { return rule == SITU_RULE_ADAM || rule == SITU_RULE_ADAMW; }
+
 static situ_tree *save_group(const situ_optim *o, const situ__group *group) {
   situ_tree *dict = situ_tree_dict();
   for (int f = 0; f < SITU_OPTIM_FIELDS; f++) {
@@ -47,6 +51,7 @@ static situ_tree *save_group(const situ_optim *o, const situ__group *group) {
     if (pair) dict = situ_tree_put(dict, pair, situ__record_numbers(&group->value[f], 2));
     else dict = situ_tree_put(dict, situ__optim_fields[f].name, situ__record_number(value_in_file(f, group->value[f])));
   }
+  if (is_adam(o->rule)) dict = situ_tree_put(dict, DECOUPLED, situ__record_number(o->rule == SITU_RULE_ADAMW));
   if (group->has_initial_lr) dict = situ_tree_put(dict, "initial_lr", situ__record_number(group->initial_lr));
   return situ_tree_put(dict, "params", situ__record_range(group->first, group->count));
 }
@@ -84,6 +89,96 @@ struct situ_optim_loading {
   situ__lbfgs *lbfgs; /* NULL for other rules */
 };
 
+/* ---- the rule of a state ---- */
+
+/* Options, a bit for each; a pair has the first one's. */
+static uint64_t options_of_rule(int rule) {
+  uint64_t bits = 0;
+  for (int f = 0; f < SITU_OPTIM_FIELDS; f++)
+    if (!situ__optim_is_second(f)) bits |= (uint64_t)(situ__optim_fields[f].rules >> rule & 1) << f;
+  return bits;
+}
+static uint64_t options_of_group(const situ_tree *flat, int g) {
+  uint64_t bits = 0;
+  char path[64];
+  for (int f = 0; f < SITU_OPTIM_FIELDS; f++) {
+    const char *pair = situ__optim_fields[f].pair;
+    if (situ__optim_is_second(f)) continue;
+    snprintf(path, sizeof path, "param_groups.%d.%s", g, pair ? pair : situ__optim_fields[f].name);
+    bits |= (uint64_t)(situ__record_find(flat, path) != NULL) << f;
+  }
+  return bits;
+}
+
+/* "adamw" */
+static const char *name_of_rule(int rule) {
+  return situ__optim_op(&(situ_optim){ .rule = (situ_optimizer_rule)rule }) + strlen("optim_");
+}
+
+/* Whether the rule's state has this name of a tensor. */
+static bool has_state(int rule, const char *name) {
+  const situ_optim o = { .rule = (situ_optimizer_rule)rule };
+  for (int k = 0; k < SITU_OPTIM_STATES - 1; k++) {
+    const char *other = situ__optim_state_name(&o, k);
+    if (other && strcmp(other, name) == 0) return true;
+  }
+  return false;
+}
+
+/* Whether the state has a tensor that o's rule has, and `other` has not. */
+static bool has_own_state(const situ_optim *o, const situ_tree *flat, int other) {
+  char path[96];
+  for (int k = 0; k < SITU_OPTIM_STATES - 1; k++) {
+    const char *name = situ__optim_state_name(o, k);
+    for (int64_t i = 0; name && !has_state(other, name) && i < o->count; i++) {
+      snprintf(path, sizeof path, "state.%" PRId64 ".%s", i, name);
+      if (situ__record_find(flat, path)) return true;
+    }
+  }
+  return false;
+}
+
+#define OPTION(field) ((uint64_t)1 << SITU_OPTIM_##field)
+/* Older versions of torch do not write the first, and situ writes the second only if it is on. */
+#define SOMETIMES (OPTION(MAXIMIZE) | OPTION(MASTER_WEIGHTS))
+
+/* Sets *rule to the one that has the options of a group; SITU__OPTIM_RULES: none has. Returns false after recording an
+   error. */
+static bool find_rule(const situ_optim *o, const situ_tree *flat, int g, uint64_t saved, int *rule) {
+  char path[64];
+  double value;
+  const bool told = saved & OPTION(DECOUPLED_WEIGHT_DECAY);
+  if (saved & OPTION(AMSGRAD)) saved &= ~OPTION(DECOUPLED_WEIGHT_DECAY);
+  *rule = 0;
+  while (*rule < SITU__OPTIM_RULES && ((options_of_rule(*rule) ^ saved) & ~SOMETIMES)) ++*rule;
+  if (!is_adam(*rule)) return true;
+  if (!told) return *rule = is_adam(o->rule) ? (int)o->rule : *rule, true;
+  snprintf(path, sizeof path, "param_groups.%d." DECOUPLED, g);
+  return situ__record_read(flat, path, &value, 1) && (*rule = value != 0 ? SITU_RULE_ADAMW : SITU_RULE_ADAM, true);
+}
+
+/* Checks by a group's options that its state is of the optimiser's rule: of another's, values would be missing, and the
+   training would go on without them. Groups of older versions of torch lack some options. */
+static bool check_rule(const situ_optim *o, const situ_tree *flat, int g) {
+  static const char op[] = "optim_load_state_dict";
+  const uint64_t saved = options_of_group(flat, g);
+  const uint64_t kept = is_adam(o->rule) ? OPTION(DECOUPLED_WEIGHT_DECAY) : 0;
+  const uint64_t foreign = saved & ~(options_of_rule(o->rule) | SOMETIMES | kept);
+  int rule;
+  if (!find_rule(o, flat, g, saved, &rule)) return false;
+  if (rule == (int)o->rule) return true;
+  if (rule < SITU__OPTIM_RULES && (foreign || is_adam(rule) || !has_own_state(o, flat, rule)))
+    return situ__fail(SITU_E_ARG, op, "the state is of %s, and the optimiser is %s", name_of_rule(rule),
+                      name_of_rule(o->rule)),
+           false;
+  for (int f = 0; f < SITU_OPTIM_FIELDS; f++)
+    if (foreign >> f & 1)
+      return situ__fail(SITU_E_ARG, op, "the state has the option %s, which %s has not", situ__optim_fields[f].name,
+                        name_of_rule(o->rule)),
+             false;
+  return true;
+}
+
 static bool load_group(const situ_optim *o, const situ_tree *flat, int g, situ__group *group) {
   char path[64];
   int64_t params;
@@ -98,6 +193,7 @@ static bool load_group(const situ_optim *o, const situ_tree *flat, int g, situ__
     return situ__fail(SITU_E_ARG, "optim_load_state_dict",
                       "group %d has %" PRId64 " parameters in the state, %" PRId64 " here", g, params, group->count),
            false;
+  if (!check_rule(o, flat, g)) return false;
   for (int f = 0; f < SITU_OPTIM_FIELDS; f++) {
     if (!situ__optim_has(o, (situ_optim_field)f) || situ__optim_is_second(f)) continue;
     const char *pair = situ__optim_fields[f].pair;

@@ -74,9 +74,10 @@ static void the_layout_is_torchs(void **state) {
                                       "param_groups.0.eps",
                                       "param_groups.0.amsgrad",
                                       "param_groups.0.maximize",
+                                      "param_groups.0.decoupled_weight_decay",
                                       "param_groups.0.params" };
-  assert_int_equal(situ_tree_count(flat), 10);
-  for (int i = 0; i < 10; i++) assert_string_equal(situ_tree_key(flat, i), keys[i]);
+  assert_int_equal(situ_tree_count(flat), 11);
+  for (int i = 0; i < 11; i++) assert_string_equal(situ_tree_key(flat, i), keys[i]);
   double values[2];
   test_read(situ_tree_get(flat, "state.1.step"), values);
   assert_true(values[0] == 2);
@@ -131,6 +132,36 @@ static void a_state_that_does_not_fit_changes_nothing(void **state) {
   situ_optim_free(o);
 }
 
+static const char *name_of(const situ_optim_options *options) { return strchr(options->of, '_') + 1; }
+
+/* Every rule's state, made by no step or two, into every other rule. */
+static void the_state_of_another_rule_is_refused(void **state) {
+  (void)state;
+  for (int i = 0; i < OPTIM_RULES; i++)
+    for (int j = 0; j < 2 * OPTIM_RULES; j++) {
+      const optim_rule *from = &optim_rules[i], *to = &optim_rules[j / 2];
+      situ_tensor *p = situ_requires_grad_(situ_ones(SITU_SHAPE(2, 2), &(situ_options){ .dtype = SITU_F32 }), true),
+                  *q = situ_requires_grad_(situ_clone(situ_detach(p)), true);
+      situ_optim *saved = from->make(SITU_TREE(p), 0.5, NULL), *other = to->make(SITU_TREE(q), 0.25, NULL);
+      for (int step = 0; step < 2 * (j % 2) && from->make != situ_optim_lbfgs; step++) {
+        assert_int_equal(situ_set_grad(p, situ_ones_like(p, NULL)), SITU_OK);
+        assert_int_equal(situ_optim_step(saved), SITU_OK);
+      }
+      const situ_optim_options a = from->defaults(), b = to->defaults();
+      situ_tree *tree = situ_optim_state_dict(saved);
+      const situ_status status = situ_optim_load_state_dict(other, tree);
+      if ((status == SITU_OK) != (from == to)) fail_msg("%s into %s: %d", name_of(&a), name_of(&b), (int)status);
+      if (from != to) {
+        assert_non_null(strstr(situ_error_message(), name_of(&a)));
+        expect_error(SITU_E_ARG, "optim_load_state_dict", name_of(&b));
+        assert_true(situ_optim_get(other, 0, SITU_OPTIM_LR) == 0.25);
+      }
+      situ_tree_free(tree);
+      situ_optim_free(saved);
+      situ_optim_free(other);
+    }
+}
+
 /* Loaded state goes where its parameter goes, as state does that a step has made. */
 /* placement: G6, G9 */
 static void loaded_state_follows_its_parameter(void **state) {
@@ -179,6 +210,7 @@ int main(void) {
     TEST(resumes_bit_exactly),
     TEST(the_layout_is_torchs),
     TEST(a_state_that_does_not_fit_changes_nothing),
+    TEST(the_state_of_another_rule_is_refused),
     TEST(loaded_state_follows_its_parameter),
     TEST(dropped_state_follows_no_parameter),
   };
