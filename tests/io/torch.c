@@ -392,6 +392,7 @@ static void refuses_what_is_hostile(void **state) {
 #define HEAD MAGIC "\200\002M\351\003.\200\002}X\015\000\000\000little_endian\210s."
 #define OBJECT "\200\002" TENSOR(SIX, LAYOUT) "."
 #define KEYS "\200\002]X\001\000\000\0000a."
+#define TWICE "\200\002](X\001\000\000\0000X\001\000\000\0000e."
 #define SIX_OF(count) count "\000\000\000\000\000\000\000" TWELVE TWELVE
 #define TWELVE "\000\000\000\000\000\000\000\000\000\000\000\000"
 
@@ -411,7 +412,8 @@ static const hostile legacies[] = {
   HOSTILE("not a list of strings", HEAD OBJECT "\200\002]K\001a."),
   HOSTILE("missing or of another size", HEAD OBJECT "\200\002]."),
   HOSTILE("that no tensor has", HEAD OBJECT "\200\002]X\001\000\000\0001a." SIX_OF("\006")),
-  HOSTILE("twice", HEAD OBJECT "\200\002](X\001\000\000\0000X\001\000\000\0000e." SIX_OF("\006") SIX_OF("\006")),
+  HOSTILE("more keys", HEAD OBJECT TWICE),
+  HOSTILE("twice", HEAD "\200\002" TENSOR(SIX, LAYOUT) TENSOR(SIX, LAYOUT) "\206." TWICE SIX_OF("\006") SIX_OF("\006")),
   HOSTILE("not all in the file", HEAD OBJECT KEYS),
   HOSTILE("not all in the file", HEAD OBJECT KEYS SIX_OF("\007")),
   HOSTILE("not all in the file", HEAD OBJECT KEYS "\377\377\377\377\377\377\377\377" TWELVE TWELVE),

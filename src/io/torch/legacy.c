@@ -135,6 +135,7 @@ static bool place_all(situ__torch *t, const situ__pickle *keys, const situ__pick
   for (uint32_t i = 0; fine && i < root->count; i++)
     fine = situ__pickle_is_key(&keys->value[root->item[i]]) && keys->value[root->item[i]].kind == SITU__PICKLE_STRING;
   if (!fine) return situ__torch_refuse(t, SITU_E_FORMAT, "has keys of storages that are not a list of strings");
+  if (root->count > t->pickle.storages) return situ__torch_refuse(t, SITU_E_FORMAT, "has more keys than storages");
   t->zip.entry = situ__calloc((size_t)root->count + 1, sizeof *t->zip.entry);
   if (!t->zip.entry) return situ__no_memory(t->source.op, (size_t)root->count * sizeof *t->zip.entry), false;
   for (uint32_t i = 0; i < root->count; i++)
