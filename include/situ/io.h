@@ -91,7 +91,8 @@ SITU_API situ_tree *situ_load(const char *path, const situ_load_options *options
     these), without that prefix; without one of them all tensors of the dict that was saved, but for those under a key
     that has "optim" in it. situ_safetensors_left_at lists the other values with the reason. Among them are objects of
     other functions and classes (argparse.Namespace), of which nothing is made or called. A TorchScript file has no mark
-    for an attribute that is a tensor and not a buffer: it is loaded too. Other formats: as situ_load. */
+    for an attribute that is a tensor and not a buffer: it is loaded too, but for those in lists and dicts. Other
+    formats: as situ_load. */
 SITU_API situ_tree *situ_load_weights(const char *path, const situ_load_options *options);
 
 /** One tensor of a file, as described by the header. Texts live as long as the open file. */

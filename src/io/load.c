@@ -457,7 +457,9 @@ static situ_tree *load_state(const situ_safetensors *f, const char *path) {
   situ_tree *dict = load_places("load_weights", f, true);
   if (!dict || !f->torches || situ_tree_count(dict)) return dict;
   situ_tree_free(dict);
-  return situ__fail(SITU_E_FORMAT, "load_weights", "%s: holds no state dict, that is a dict of tensors", path), NULL;
+  return situ__fail(SITU_E_FORMAT, "load_weights",
+                    "%s: holds no state dict, that is a dict of tensors: save model.state_dict()", path),
+         NULL;
 }
 
 static situ_tree *load_all(const char *path, const situ_load_options *options, bool weights) {

@@ -156,6 +156,9 @@ static bool list_value(lister *l, uint32_t value, const char *name, bool inside)
     if ((shown || v->kind == SITU__PICKLE_TENSOR) && !add_leaf(l, value, v, inside)) return false;
     return (inside && v->kind == SITU__PICKLE_TENSOR) || add_left(l, v, reason_of(v));
   }
+  /* Of TorchScript's modules only attributes are weights: lists have the same tensors again. */
+  const bool weights =
+      inside && (p->value[p->root].kind != SITU__PICKLE_OBJECT || p->value[value].kind == SITU__PICKLE_OBJECT);
   const uint32_t step = v->kind >= SITU__PICKLE_DICT ? 2 : 1;
   const size_t taken = l->taken, lefts = l->lefts;
   bool fine = true;
@@ -163,7 +166,7 @@ static bool list_value(lister *l, uint32_t value, const char *name, bool inside)
     const size_t length = l->walk.length;
     const char *part;
     fine = situ__torch_enter(&l->walk, step == 2 ? &p->value[v->item[i]] : NULL, i, &part) &&
-           list_value(l, v->item[i + step - 1], part, inside);
+           list_value(l, v->item[i + step - 1], part, weights);
     if (fine) situ__torch_leave(&l->walk, length);
   }
   return fine && (l->taken > taken || l->lefts == lefts || l->walk.depth == 0 || join_left(l, lefts, name));

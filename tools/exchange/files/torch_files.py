@@ -87,15 +87,16 @@ def script():
             self.again = self.body
             self.sizes = [2, 3]
             self.scale = 0.5
+            self.parts = [torch.ones(2)]
             self.register_buffer("mean", counting(torch.float32, 3))
 
         def forward(self, x):
-            return self.again(self.body(x) @ torch.ones(3, 4)) * self.scale + self.mean + self.sizes[0]
+            return self.again(self.body(x) @ torch.ones(3, 4)) * self.scale + self.mean + self.sizes[0] + self.parts[0][0]
 
     torch.manual_seed(0)
     net = torch.jit.script(Net())
     torch.jit.save(net, os.path.join(directory, "script.pt"))
-    kept = dict(net.state_dict(), sizes=[2, 3], scale=0.5)
+    kept = dict(net.state_dict(), sizes=[2, 3], scale=0.5, parts=[torch.ones(2)])
     kept.update({(name + ".training").lstrip("."): True for name, _ in net.named_modules(remove_duplicate=False)})
     save("script", kept)
 
