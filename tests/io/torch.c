@@ -149,6 +149,32 @@ static void refuses_other_formats(void **state) {
   situ_safetensors_close(f);
 }
 
+static const uint8_t storage[24];
+
+/* An archive of a pickle and a storage of six floats. order: what it says of the order of bytes. */
+static void write_archive_of(const char *name, const char *order, const void *pickle, size_t bytes) {
+  uint8_t *block = malloc(bytes + 1024);
+  assert_non_null(block);
+  zip_memory w = { .data = block };
+  zip_memory_add(&w, "a/data.pkl", pickle, bytes);
+  zip_memory_add(&w, "a/byteorder", order, strlen(order));
+  zip_memory_add(&w, "a/data/0", storage, sizeof storage);
+  zip_memory_end(&w);
+  write_bytes(name, block, w.length);
+  free(block);
+}
+static void write_archive(const char *name, const void *pickle, size_t bytes) {
+  write_archive_of(name, "little", pickle, bytes);
+}
+
+#define STORAGE(key, count) \
+  "(X\007\000\000\000storagectorch\nFloatStorage\nX\001\000\000\000" key "X\003\000\000\000cpu" count "tQ"
+#define TENSOR(storage, layout) \
+  "ctorch._utils\n_rebuild_tensor_v2\n(" storage layout "\211ccollections\nOrderedDict\n)RtR"
+#define SIX STORAGE("0", "K\006")
+#define LAYOUT "K\000K\002K\003\206K\003K\001\206"
+#define LONG_8(bytes) "\212\010" bytes
+
 /* The state dict of a training program's file, and for each other value why it is left. */
 static void takes_the_weights(void **state) {
   (void)state;
@@ -184,6 +210,14 @@ static void takes_the_weights(void **state) {
   refuse_file(data_path("training.pth.tar"), SITU_E_UNSUPPORTED, "calls argparse.Namespace");
   assert_null(situ_load_weights(data_path("tensor.pt"), NULL));
   refused(SITU_E_FORMAT);
+  /* Without one of the names: all but the optimiser's. */
+  static const char other[] = "\200\002}(X\003\000\000\000net" TENSOR(
+      SIX, LAYOUT) "X\005\000\000\000optim}X\001\000\000\000w" TENSOR(SIX, LAYOUT) "su.";
+  write_archive("other.pt", other, sizeof other - 1);
+  tree = situ_load_weights("other.pt", NULL);
+  assert_int_equal(situ_tree_count(tree), 1);
+  assert_string_equal(situ_tree_key(tree, 0), "net");
+  situ_tree_free(tree);
 }
 
 /* TorchScript's attributes that are not tensors, and what its code has, are left. */
@@ -225,32 +259,6 @@ static void reads_shards(void **state) {
 }
 
 /* ---- hostile files ---- */
-
-static const uint8_t storage[24];
-
-/* An archive of a pickle and a storage of six floats. order: what it says of the order of bytes. */
-static void write_archive_of(const char *name, const char *order, const void *pickle, size_t bytes) {
-  uint8_t *block = malloc(bytes + 1024);
-  assert_non_null(block);
-  zip_memory w = { .data = block };
-  zip_memory_add(&w, "a/data.pkl", pickle, bytes);
-  zip_memory_add(&w, "a/byteorder", order, strlen(order));
-  zip_memory_add(&w, "a/data/0", storage, sizeof storage);
-  zip_memory_end(&w);
-  write_bytes(name, block, w.length);
-  free(block);
-}
-static void write_archive(const char *name, const void *pickle, size_t bytes) {
-  write_archive_of(name, "little", pickle, bytes);
-}
-
-#define STORAGE(key, count) \
-  "(X\007\000\000\000storagectorch\nFloatStorage\nX\001\000\000\000" key "X\003\000\000\000cpu" count "tQ"
-#define TENSOR(storage, layout) \
-  "ctorch._utils\n_rebuild_tensor_v2\n(" storage layout "\211ccollections\nOrderedDict\n)RtR"
-#define SIX STORAGE("0", "K\006")
-#define LAYOUT "K\000K\002K\003\206K\003K\001\206"
-#define LONG_8(bytes) "\212\010" bytes
 
 typedef struct hostile {
   const char *word;

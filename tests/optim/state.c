@@ -162,6 +162,22 @@ static void the_state_of_another_rule_is_refused(void **state) {
     }
 }
 
+/* torch before 2.1 wrote no decoupled_weight_decay for RAdam, whose options are then those of Adamax. */
+static void an_older_state_is_told_by_its_tensors(void **state) {
+  (void)state;
+  situ_tensor *p = leaf(1, 2);
+  situ_optim *o = situ_optim_radam(named("p", p), 1e-3, NULL);
+  run(o, p, 0, 2);
+  situ_tree *saved = situ_optim_state_dict(o), *flat = situ_tree_flatten(saved);
+  situ_tree *old = without(flat, "param_groups.0.decoupled_weight_decay", NULL);
+  assert_int_equal(situ_tree_count(old), situ_tree_count(flat) - 1);
+  assert_int_equal(situ_optim_load_state_dict(o, old), SITU_OK);
+  situ_tree_free(old);
+  situ_tree_free(flat);
+  situ_tree_free(saved);
+  situ_optim_free(o);
+}
+
 /* Loaded state goes where its parameter goes, as state does that a step has made. */
 /* placement: G6, G9 */
 static void loaded_state_follows_its_parameter(void **state) {
@@ -211,6 +227,7 @@ int main(void) {
     TEST(the_layout_is_torchs),
     TEST(a_state_that_does_not_fit_changes_nothing),
     TEST(the_state_of_another_rule_is_refused),
+    TEST(an_older_state_is_told_by_its_tensors),
     TEST(loaded_state_follows_its_parameter),
     TEST(dropped_state_follows_no_parameter),
   };
