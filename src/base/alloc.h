@@ -61,7 +61,7 @@ void *situ__small_alloc(size_t size);
 void situ__small_free(void *object, size_t size);
 /* A larger one with the same content; NULL with nothing done when memory runs out. old may be NULL, of size 0. */
 void *situ__small_grow(void *old, size_t old_size, size_t size);
-/* Frees the memory in this thread's free lists. */
+/* Frees the memory in this thread's free lists, and what no object of any thread uses. */
 void situ__small_trim(void);
 
 /* Counts one allocation for situ_fail_allocation. Returns true if it must fail. For allocators that serve from a

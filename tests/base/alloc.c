@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/fail.h"
+#include "base/slab.h"
 
 static void overflow_is_no_memory(void **state) {
   (void)state;
@@ -252,13 +253,18 @@ static void small_objects_are_on_lines(void **state) {
 
 /* ---- the hook ---- */
 
-static int64_t held;
+enum { HUGE_PAGE = 2 << 20 };
+
+static int64_t held, huge; /* allocations, huge: for huge pages, too */
+static bool no_huge;
 
 static void *counted_allocate(size_t bytes, size_t alignment, void *payload) {
   assert_ptr_equal(payload, &held);
   const size_t step = alignment ? alignment : 64;
+  if (step == HUGE_PAGE && no_huge) return NULL;
   void *memory = aligned_alloc(step, (bytes + step - 1) / step * step);
   if (memory) __atomic_add_fetch(&held, 1, __ATOMIC_RELAXED);
+  if (memory) huge += step == HUGE_PAGE;
   return memory;
 }
 
@@ -282,10 +288,11 @@ static void *use_lists(void *objects) {
   return objects;
 }
 
+static const situ_allocator counted = { counted_allocate, counted_reallocate, counted_release, &held };
+
 static void hook_sees_everything(void **state) {
   (void)state;
   situ__small_trim();
-  const situ_allocator counted = { counted_allocate, counted_reallocate, counted_release, &held };
   pthread_t thread;
   situ_set_allocator(&counted);
   assert_int_equal(pthread_create(&thread, NULL, use_lists, NULL), 0);
@@ -300,6 +307,45 @@ static void hook_sees_everything(void **state) {
   situ_set_allocator(NULL);
   /* The heads of this thread's lists may have been made meanwhile, and stay. */
   assert_in_range(held, 0, 1);
+}
+
+/* Objects of 1 KiB and of 64 bytes: those of 1 MiB are from small pieces, more from huge pages, and where there are none
+   from small pieces. What is kept of them is one huge page. */
+static void many_slabs_are_from_huge_pages(void **state) {
+  (void)state;
+  enum { KIB = 6000, LINES = 5 };
+  static unsigned char *object[KIB * (1 + LINES)];
+  situ__small_trim();
+  situ_set_allocator(&counted);
+  for (int round = 0; round < 3; round++) {
+    const int64_t before = held;
+    no_huge = round == 2;
+    huge = 0;
+    for (int i = 0; i < KIB * (1 + LINES); i++) {
+      const size_t size = i % (1 + LINES) ? 64 : 1024;
+      assert_non_null(object[i] = situ__slab_take(size));
+      assert_int_equal((uintptr_t)object[i] % 64, 0);
+      memset(object[i], i % 251, size);
+      if (i == 700 * (1 + LINES)) assert_int_equal(huge, 0);
+    }
+    assert_in_range(huge, no_huge ? 0 : 3, no_huge ? 0 : 4);
+    for (int pass = 0; pass < 2; pass++) /* all places of all sizes are free at the end, in any order */
+      for (int i = pass; i < KIB * (1 + LINES); i += 2) {
+        const size_t size = i % (1 + LINES) ? 64 : 1024;
+        for (size_t k = 0; k < size; k++) assert_int_equal(object[i][k], i % 251);
+        situ__slab_give(object[i]);
+      }
+    assert_int_equal(held, before + (no_huge ? 0 : 2));
+    const int64_t opened = huge;
+    void *again = situ__slab_take(64);
+    assert_non_null(again);
+    situ__slab_give(again);
+    assert_int_equal(huge, opened); /* it is used before another one is allocated */
+    situ__slab_trim();
+    assert_int_equal(held, before);
+  }
+  no_huge = false;
+  situ_set_allocator(NULL);
 }
 
 int main(void) {
@@ -319,6 +365,7 @@ int main(void) {
     cmocka_unit_test(common_names_are_never_freed),
     cmocka_unit_test(small_objects_are_on_lines),
     cmocka_unit_test(hook_sees_everything),
+    cmocka_unit_test(many_slabs_are_from_huge_pages),
   };
   return cmocka_run_group_tests_name("base/alloc", tests, NULL, NULL);
 }
