@@ -6,9 +6,17 @@
 
 #include "base/alloc.h"
 
+/* Fibonacci hashing, but what lies within 2 KiB stays in order: a walk over objects that were allocated one after
+   another then meets the table in order, too, and does not wait for each entry. Larger ranges would fill each other's
+   entries. Objects in the same 128 bytes are scattered, as they would all want the same entry. */
+static size_t slot_of(const void *key) {
+  enum { FINE = 7, RANGE = 11 };
+  const uint64_t address = (uint64_t)(uintptr_t)key, order = (UINT64_C(1) << RANGE) - (UINT64_C(1) << FINE);
+  return (size_t)(((address & ~order) * 0x9e3779b97f4a7c15u >> 20) + ((address & order) >> FINE));
+}
+
 static struct situ__map_entry *find(struct situ__map_entry *entries, size_t size, const void *key) {
-  /* Fibonacci hashing: the low bits of an address carry little information. */
-  size_t at = (size_t)(((uint64_t)(uintptr_t)key * 0x9e3779b97f4a7c15u) >> 20);
+  size_t at = slot_of(key);
   while (entries[at & (size - 1)].key && entries[at & (size - 1)].key != key) at++;
   return &entries[at & (size - 1)];
 }
