@@ -21,6 +21,7 @@ typedef struct world_rank {
   void *payload;
   situ_status status;
   char message[1024];
+  pthread_t thread;
 } world_rank;
 
 enum { WORLD_MOST = 256 };
@@ -51,19 +52,29 @@ static void *world_thread(void *argument) {
   return NULL;
 }
 
-/* Runs `run` on every rank of the world, with communicators of these options, and frees the world. */
-static void world_run_with(situ_comm_sim *world, world_rank *ranks, int size, void (*run)(world_rank *), void *payload,
-                           const situ_comm_options *options) {
-  pthread_t threads[WORLD_MOST];
+/* Starts `run` on every rank of the world, with communicators of these options. */
+static void world_start(situ_comm_sim *world, world_rank *ranks, int size, void (*run)(world_rank *), void *payload,
+                        const situ_comm_options *options) {
   assert_non_null(world);
   for (int i = 0; i < size; i++) {
     ranks[i] = (world_rank){ .world = world, .rank = i, .size = size, .run = run, .payload = payload };
     ranks[i].comm = situ_comm_sim_rank(world, i, options);
     assert_non_null(ranks[i].comm);
   }
-  for (int i = 0; i < size; i++) assert_int_equal(pthread_create(&threads[i], NULL, world_thread, &ranks[i]), 0);
-  for (int i = 0; i < size; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
+  for (int i = 0; i < size; i++) assert_int_equal(pthread_create(&ranks[i].thread, NULL, world_thread, &ranks[i]), 0);
+}
+
+/* Waits for all ranks, and frees their world. */
+static void world_end(world_rank *ranks) {
+  situ_comm_sim *world = ranks[0].world;
+  for (int i = 0, size = ranks[0].size; i < size; i++) assert_int_equal(pthread_join(ranks[i].thread, NULL), 0);
   situ_comm_sim_free(world);
+}
+
+static inline void world_run_with(situ_comm_sim *world, world_rank *ranks, int size, void (*run)(world_rank *),
+                                  void *payload, const situ_comm_options *options) {
+  world_start(world, ranks, size, run, payload, options);
+  world_end(ranks);
 }
 
 static inline void world_run(situ_comm_sim *world, world_rank *ranks, int size, void (*run)(world_rank *),
