@@ -97,8 +97,10 @@ static SITU_COLD __attribute__((noinline)) void hold_dead(dead *d) {
     share_dead(d, SITU__A_TENSOR);
     return;
   }
-  (void)pthread_once(&once, make_key);
-  (void)pthread_setspecific(at_exit, &once);
+  if (!mine.last) {
+    (void)pthread_once(&once, make_key);
+    (void)pthread_setspecific(at_exit, &once);
+  }
   push_dead(&mine, d);
   dead *old = pop_oldest(&mine, MOST, SIZE_MAX);
   if (old) give_back(old);

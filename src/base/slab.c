@@ -166,24 +166,29 @@ void *situ__slab_take(size_t size) {
   return found;
 }
 
+/* Frees a slab without objects. The caller holds the lock, which is released before memory is freed. */
+static __attribute__((noinline)) void close_slab(slab *s) {
+  unlink_slab(s);
+  chunk *rest = s->from ? give_piece(s) : NULL;
+  slab *own = s->from ? NULL : s;
+  few -= own != NULL;
+  situ__spin_unlock(&lock);
+  situ__free(own);
+  drop_chunk(rest);
+}
+
 void situ__slab_give(void *given) {
   const uint32_t at = (uintptr_t)given & (PIECE - 1);
-  slab *s = (slab *)(void *)((char *)given - at), *left = NULL;
-  chunk *rest = NULL;
+  slab *s = (slab *)(void *)((char *)given - at);
+  const uint32_t place = (at - SITU__SLAB_STEP) / s->size;
   situ__spin_lock(&lock);
   if (s->vacant++ == 0) {
     unlink_slab(s);
     link_slab(s, roomy);
   }
-  give_bit(s->free, (at - SITU__SLAB_STEP) / s->size);
-  if (s->vacant == s->places) {
-    unlink_slab(s);
-    if (s->from) rest = give_piece(s);
-    else few--, left = s;
-  }
-  situ__spin_unlock(&lock);
-  situ__free(left);
-  drop_chunk(rest);
+  give_bit(s->free, place);
+  if (s->vacant == s->places) close_slab(s);
+  else situ__spin_unlock(&lock);
 }
 
 void situ__slab_trim(void) {
