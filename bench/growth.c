@@ -1,7 +1,8 @@
 /* Cost of a layer in models of 100 to 100,000 layers, for calls that take a model: what grows faster than its model
    shows here. Of each size there are as many models as have 100,000 layers, so that all touch as much memory.
    Processor time of one thread, the least of three rounds.
-     growth [NAME+NAME.. [LAYERS]]   only jobs whose names contain a NAME; up to LAYERS layers
+     growth [--cold] [NAME+NAME.. [LAYERS]]   only jobs whose names contain a NAME; up to LAYERS layers; --cold: models
+                                              of 1,000 layers with empty caches before each call, too
    SPDX-License-Identifier: MIT */
 #include <math.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "situ/sys/sim.h"
 #include "support/measure.h"
 
-enum { LEAST = 100, SIZES = 4, WIDTH = 4, ROUNDS = 3 };
+enum { LEAST = 100, SIZES = 4, WIDTH = 4, ROUNDS = 3, COLD = 1 /* the size of which there are cold calls */ };
 #define PATIENCE 60.0 /* seconds for a job at one size */
 
 /* A model, and what jobs need beside it. */
@@ -268,14 +269,22 @@ static const struct job {
   { .name = "load checkpoint", .call = load_checkpoint, .prepare = save_checkpoint }
 };
 
+/* By writing twice as much as the largest cache of usual processors holds. */
+static void empty_caches(void) {
+  enum { LINE = 64, LINES = (64 << 20) / LINE };
+  static volatile char memory[LINES][LINE];
+  for (int i = 0; i < LINES; i++) memory[i][0]++;
+}
+
 /* Seconds of a layer. */
-static double time_of(const struct job *job, model *list, int count) {
+static double time_of(const struct job *job, model *list, int count, bool cold) {
   situ_scope scope;
   double taken = 0;
   for (int k = 0; k < count; k++) {
     if (job->recorded) situ_scope_begin(&scope);
     else situ_scope_begin_no_grad(&scope);
     if (job->prepare) job->prepare(&list[k]);
+    if (cold) empty_caches();
     const double begin = processor_seconds();
     job->call(&list[k]);
     taken += processor_seconds() - begin;
@@ -293,11 +302,19 @@ static void measure(const struct job *job, model *const models[SIZES], const int
     const double layers = (double)counts[s] * models[s]->size;
     if (s > 0 && 1e-6 * us[s - 1] * growth * layers > PATIENCE) break;
     for (int r = 0; r < ROUNDS && (r == 0 || 1e-6 * us[s] * layers < PATIENCE / ROUNDS); r++) {
-      const double now = 1e6 * time_of(job, models[s], counts[s]);
+      const double now = 1e6 * time_of(job, models[s], counts[s], false);
       us[s] = r ? fmin(us[s], now) : now;
     }
     if (s > 0) growth = fmax(1, us[s] / us[s - 1]);
   }
+}
+
+static double measure_cold(const struct job *job, model *const models[SIZES], const int counts[SIZES]) {
+  enum { FEW = 20 };
+  const int count = counts[COLD] < FEW ? counts[COLD] : FEW;
+  double us = INFINITY;
+  for (int r = 0; r < ROUNDS && count; r++) us = fmin(us, 1e6 * time_of(job, models[COLD], count, true));
+  return us;
 }
 
 /* Whether a name has one of these parts, which '+' separates. */
@@ -309,6 +326,9 @@ static bool is_named(const char *name, const char *parts) {
 }
 
 int main(int argc, char **argv) {
+  const bool cold = argc > 1 && strcmp(argv[1], "--cold") == 0;
+  argc -= cold;
+  argv += cold;
   const int most = argc > 2 ? atoi(argv[2]) : 100000;
   model *models[SIZES] = { NULL };
   int counts[SIZES] = { 0 };
@@ -322,15 +342,17 @@ int main(int argc, char **argv) {
     models[k] = calloc((size_t)counts[k], sizeof *models[k]);
     for (int i = 0; models[k] && i < counts[k]; i++) fill(&models[k][i], size);
   }
-  printf("%-34s %9s %9s %9s %9s  microseconds a layer, and 100,000 / 1,000\n", "layers", "100", "1,000", "10,000",
-         "100,000");
+  printf("%-34s %9s %9s %9s %9s  microseconds a layer, and 100,000 / 1,000%s\n", "layers", "100", "1,000", "10,000",
+         "100,000", cold ? "; 1,000 cold" : "");
   for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
     double us[SIZES];
     if (argc > 1 && !is_named(jobs[j].name, argv[1])) continue;
     measure(&jobs[j], models, counts, us);
     printf("%-34s", jobs[j].name);
     for (int k = 0; k < SIZES; k++) us[k] < 0 ? printf(" %9s", "-") : printf(" %9.3f", us[k]);
-    us[3] < 0 ? printf("\n") : printf("  %5.2f\n", us[3] / us[1]);
+    if (us[3] >= 0) printf("  %5.2f", us[3] / us[1]);
+    if (cold) printf(" %9.3f", measure_cold(&jobs[j], models, counts));
+    printf("\n");
     (void)fflush(stdout);
   }
   for (int k = 0; k < SIZES; k++) {

@@ -1,15 +1,16 @@
 /* Calls that take a model do as much for a layer of a large one as of a small one: counted are the blocks of the
-   library's code for models that run, in models of 1,000 and of 10,000 layers. Ten times as many are right, and some more
+   library's code for models that run, in models of 500 and of 5,000 layers. Ten times as many are right, and some more
    where something is sorted; a look at all layers for each would be a hundred times as many. What libc does is not
    counted.
    SPDX-License-Identifier: MIT */
 /* test-links: situ_counted */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "situ/situ.h"
 #include "support/pairs.h"
 
-enum { FEW = 1000, MANY = 10000, WIDTH = 4 };
+enum { FEW = 500, MANY = 5000, WIDTH = 4 };
 #define MOST 14.0 /* 10 for each layer as much; n log n is 13.4 */
 
 static _Thread_local uint64_t blocks;
@@ -67,9 +68,18 @@ static void look_up(model *m) {
     assert_non_null(situ_nn_get_tensor(m->net, path));
   }
 }
+static void switch_mode(model *m) { assert_non_null(situ_nn_train(situ_nn_eval(m->net), true)); }
 static void move_model(model *m) {
   expect_ok(situ_nn_to(m->net, situ_dev("sim:0")));
   expect_ok(situ_nn_to(m->net, situ_dev("cpu")));
+}
+static void move_by_map(model *m) {
+  expect_ok(situ_nn_to_map(m->net, "1*=sim:0, *=cpu"));
+  expect_ok(situ_nn_to(m->net, situ_dev("cpu")));
+}
+static void cast_model(model *m) {
+  expect_ok(situ_nn_to_dtype(m->net, SITU_F64));
+  expect_ok(situ_nn_to_dtype(m->net, SITU_F32));
 }
 static void lint(model *m) {
   situ_optim *const optims[] = { m->optim };
@@ -87,6 +97,12 @@ static void plan(model *m) {
   const situ_nn_to_options o = { .device = situ_dev("sim:0") };
   assert_true(situ_place_plan_to_string(m->net, &o, NULL, NULL, 0) > 0);
 }
+static void write_text(model *m) { assert_true(situ_place_to_string(m->net, NULL, NULL, 0) > 0); }
+static void diff(model *m) {
+  situ_snapshot *s = situ_place_snapshot(m->net);
+  assert_int_equal(situ_place_diff(s, s, NULL, 0), 0);
+  situ_snapshot_free(s);
+}
 static void draw(model *m) { expect_ok(situ_place_svg(m->net, "net.svg", NULL)); }
 static void lock(model *m) {
   expect_ok(situ_place_lock_write(m->net, "net.lock"));
@@ -96,16 +112,28 @@ static void train(model *m) {
   expect_ok(situ_backward(situ_sum(situ_nn_forward(m->net, m->x), NULL), NULL));
   expect_ok(situ_optim_step(m->optim));
 }
-static void capture(model *m) {
+static void clip(model *m) { expect_ok(situ_optim_clip_grad_norm_(m->optim, 1, 2, NULL)); }
+static void forward(model *m) { assert_non_null(situ_nn_forward(m->net, m->x)); }
+static void gradients(model *m) {
+  situ_tensor **list = malloc((size_t)m->size * 2 * sizeof *list);
+  assert_non_null(list);
+  for (int k = 0; k < m->size; k++) list[k] = situ_optim_param(m->optim, k, NULL);
+  situ_tensor *loss = situ_sum(situ_nn_forward(m->net, m->x), NULL);
+  expect_ok(situ_autograd_grad(loss, m->size, list, list + m->size, NULL));
+  free(list);
+}
+static void capture_by(model *m, void (*work)(model *)) {
   situ_scope s;
   expect_ok(situ_graph_capture_begin(situ_dev("cpu")));
   situ_scope_begin(&s);
-  train(m);
+  work(m);
   expect_ok(situ_scope_end(&s));
   situ_graph *graph = situ_graph_capture_end();
   assert_non_null(graph);
   situ_graph_free(graph);
 }
+static void capture(model *m) { capture_by(m, forward); }
+static void capture_step(model *m) { capture_by(m, train); }
 static void state_of_optimizer(model *m) {
   situ_tree *state = situ_optim_state_dict(m->optim);
   expect_ok(situ_optim_load_state_dict(m->optim, state));
@@ -138,16 +166,25 @@ static const struct call {
               { "clone", clone_model },
               { "load_state_dict", load_state },
               { "get_tensor", look_up },
+              { "eval and train", switch_mode },
               { "to sim:0 and back", move_model },
+              { "to a map and back", move_by_map },
+              { "to f64 and back", cast_model },
               { "place_lint", lint },
               { "place_lint of loose layers", lint_loose },
               { "place_check", check },
               { "place_compare", compare },
               { "place_plan", plan },
+              { "place_to_string", write_text },
+              { "place_diff", diff },
               { "place_svg", draw },
               { "place_lock", lock },
+              { "forward", forward },
               { "a training step", train },
-              { "capture of a training step", capture },
+              { "clip_grad_norm_", clip },
+              { "autograd_grad", gradients },
+              { "capture of forward", capture },
+              { "capture of a training step", capture_step },
               { "optimiser's state", state_of_optimizer },
               { "save", save },
               { "load", load },
