@@ -163,23 +163,6 @@ static void *make_object(size_t class) { return situ__slab_take((class + 1) * ST
 static void drop_object(void *memory) { situ__slab_give(memory); }
 #endif
 
-static void trim_lists(lists *l) {
-  for (size_t class = 0; class < CLASSES; class ++) {
-    for (object *next, *o = l->first[class]; o; o = next) {
-      next = o->next;
-      SITU__UNPOISON(o, (class + 1) * STEP);
-      drop_object(o);
-    }
-    l->first[class] = NULL;
-    l->count[class] = 0;
-  }
-}
-
-void situ__small_trim(void) {
-  if (mine) trim_lists(mine);
-  situ__slab_trim();
-}
-
 static void thread_exit(void *memory) {
   (void)memory;
   situ__small_trim();
@@ -278,4 +261,21 @@ char *situ__share_text(char *shared) {
 void situ__drop_given(char *shared) {
   shared_text *t = shared_of(shared);
   if (is_counted(t) && situ__refs_drop(&t->owners)) situ__small_free(t, sizeof *t + strlen(shared) + 1);
+}
+
+static void trim_lists(lists *l) {
+  for (size_t class = 0; class < CLASSES; class ++) {
+    for (object *next, *o = l->first[class]; o; o = next) {
+      next = o->next;
+      SITU__UNPOISON(o, (class + 1) * STEP);
+      drop_object(o);
+    }
+    l->first[class] = NULL;
+    l->count[class] = 0;
+  }
+}
+
+void situ__small_trim(void) {
+  if (mine) trim_lists(mine);
+  situ__slab_trim();
 }
