@@ -22,17 +22,22 @@ import onnx.backend.test.case.node as node_cases
 from safetensors.torch import save_file
 
 KNOWN = {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "bfloat16"}
+# Dtypes that situ does not have, as the wider one that a program has their values in.
+WIDE = {"uint16": "int32", "uint32": "int64", "int4": "int8", "uint4": "uint8", "int2": "int8", "uint2": "uint8",
+        "float8_e4m3fn": "float32", "float8_e4m3fnuz": "float32", "float8_e5m2": "float32", "float8_e5m2fnuz": "float32",
+        "float4_e2m1fn": "float32", "float8_e8m0fnu": "float32", "uint64": "int64"}
 LEAST_OPSET = 6
 
 
 def to_torch(value):
-    """A tensor of an array, which may be bfloat16; None for other dtypes."""
+    """A tensor of an array, whose dtype torch may lack; None for other dtypes."""
     if isinstance(value, onnx.TensorProto):
         value = numpy_helper.to_array(value)
     if isinstance(value, (int, float, bool)):
         value = np.asarray(value)
-    if not isinstance(value, (np.ndarray, np.generic)) or str(value.dtype) not in KNOWN:
+    if not isinstance(value, (np.ndarray, np.generic)) or str(value.dtype) not in KNOWN | set(WIDE):
         return None
+    value = value.astype(WIDE.get(str(value.dtype), value.dtype))
     value = np.array(value, order="C")
     if str(value.dtype) == "bfloat16":
         return torch.from_numpy(value.view(np.int16)).view(torch.bfloat16)

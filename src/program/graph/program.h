@@ -144,16 +144,17 @@ typedef struct situ__program_node {
   uint32_t wanted;     /* bit i: result i is used, the last bit: any from there on; 0 before the program is whole */
   const int32_t *last; /* values that are not used after this node */
   int32_t lasts;
-  bool no_grad;       /* it was in a torch.no_grad block */
-  bool counts;        /* it counts batches in a buffer: skipped unless its module is training */
-  const char *module; /* path of the module that it was in; "" for the outermost */
-  const char *site;   /* "model.py:12 in forward"; "": unknown */
-  const char *name;   /* in the file; NULL: it has none */
-  const char *place;  /* in the file: "graph.node[12]"; NULL: it is not of a file */
-  bool lasting;       /* its results depend on parts of the module and constants alone */
-  int32_t prepacked;  /* number of its prepacked weights in the program, from 1 on; 0: none */
-  bool host;          /* its results are on the host, whatever the module's device */
-  int32_t guard;      /* number of the bool value without which it is skipped, from 1 on; 0: it always runs */
+  bool no_grad;                           /* it was in a torch.no_grad block */
+  bool counts;                            /* it counts batches in a buffer: skipped unless its module is training */
+  const char *module;                     /* path of the module that it was in; "" for the outermost */
+  const char *site;                       /* "model.py:12 in forward"; "": unknown */
+  const char *name;                       /* in the file; NULL: it has none */
+  const char *place;                      /* in the file: "graph.node[12]"; NULL: it is not of a file */
+  bool lasting;                           /* its results depend on parts of the module and constants alone */
+  int32_t prepacked;                      /* number of its prepacked weights in the program, from 1 on; 0: none */
+  bool host;                              /* its results are on the host, whatever the module's device */
+  const struct situ__onnx_format *format; /* ONNX: of its results (onnx/values); NULL: they have a dtype of situ */
+  int32_t guard;   /* number of the bool value without which it is skipped, from 1 on; 0: it always runs */
   int8_t loop;     /* 1: it begins a loop, whose body follows; -1: it ends an iteration, its guard being the loop's */
   int32_t back;    /* of the latter: the node after which the next iteration begins, from 1 on; 0: none */
   situ_dtype real; /* torch's default dtype where it was exported; SITU_DTYPE_DEFAULT: f32 */

@@ -66,7 +66,11 @@ static bool give_result(situ__onnx *f, const situ__onnx_node *node, int i, int32
   const int sides = guard ? 2 : 1;
   int32_t there[2] = { from[0], from[1] };
   bool host = true, constant = true;
+  const situ__onnx_format *format = f->about[from[0]].format;
+  if (sides == 2 && f->about[from[1]].format != format)
+    return situ__onnx_bad(f, SITU_E_UNSUPPORTED, "has an If '%s' whose branches give different dtypes", node->name);
   f->about[*out].ready = true;
+  f->about[*out].format = format;
   for (int k = 0; k < sides; k++) {
     host = host && situ__onnx_place_of(f, there[k]) != SITU__ONNX_DEVICE;
     constant = constant && situ__onnx_place_of(f, there[k]) == SITU__ONNX_CONSTANT;

@@ -59,6 +59,7 @@ static bool read_initialiser(situ__onnx *f, situ__protobuf message) {
   about->source = message;
   about->initialiser = about->ready = true;
   about->place = SITU__ONNX_CONSTANT;
+  about->format = t.format;
   return true;
 }
 
@@ -159,8 +160,9 @@ static bool read_input(situ__onnx *f, situ__protobuf message) {
   if (!situ__onnx_add_value(f, name, &v)) return false;
   f->about[v].ready = true;
   f->about[v].input = p->inputs++;
+  f->about[v].format = situ__onnx_format_of(element);
   in->value = v;
-  return true;
+  return !f->about[v].format || situ__onnx_round_input(f, in);
 }
 
 /* The next input of a graph in an attribute, *at: a name for a value that is there. */
@@ -190,6 +192,7 @@ static bool read_declared(situ__onnx *f, situ__protobuf message) {
   if (v < 0 || f->about[v].input >= 0) return true;
   if (!read_type(f, type, false, &about, &tensor, &element)) return false;
   if (about.dims == 0) about.dims = -1; /* exporters write no dimension where they know none */
+  if (tensor && about.dtype && !f->lacks.count && !situ__onnx_check_format(f, v, element)) return false;
   return !tensor || situ__onnx_declare(f, v, &about);
 }
 
@@ -379,7 +382,7 @@ static bool place_parameters(situ__onnx *f) {
     situ__onnx_tensor t;
     if (!about->initialiser || !about->weight) continue;
     if (!situ__onnx_read_tensor(f, about->source, &t)) return false;
-    about->weight = situ_dtype_is_floating(t.dtype) && t.shape.ndim > 0;
+    about->weight = situ_dtype_is_floating(t.dtype) && !t.format && t.shape.ndim > 0;
   }
   return true;
 }

@@ -58,6 +58,7 @@ static bool add_constant(situ__onnx *f, const situ__onnx_node *node, const situ_
   } else {
     return situ__onnx_bad(f, SITU_E_UNSUPPORTED, "has a Constant '%s' whose value is %s", node->name, a->name);
   }
+  if (node->output[0] >= 0 && a->tensor.at) f->about[node->output[0]].format = read.format;
   return t && situ__onnx_set_constant(f, node->output[0], t);
 }
 
@@ -170,12 +171,13 @@ static char type_of(const situ__op_row *row, const char *wanted) {
   return 0;
 }
 
-/* Where the row has a dtype, an attribute is ONNX's number of one. */
-static bool read_dtype(situ__named_arg *given, situ__text *why) {
+/* Where the row has a dtype, an attribute is ONNX's number of one. Sets *format if it is one. */
+static bool read_dtype(situ__named_arg *given, const situ__onnx_format **format, situ__text *why) {
   const uint64_t number = (uint64_t)given->arg.integer;
   char dtype[32];
   if (number == 0) given->arg = (situ__arg){ 0 };
   else given->arg = (situ__arg){ .kind = SITU__ARG_DTYPE, .integer = situ__onnx_dtype(number) };
+  *format = situ__onnx_format_of(number);
   if (number == 0 || given->arg.integer) return true;
   situ__text_add(why, "uses the dtype %s, which situ lacks", situ__onnx_dtype_name(number, dtype));
   return false;
@@ -201,11 +203,14 @@ static bool bind(situ__onnx *f, call *c, const situ__onnx_attribute *list, int a
       situ_tensor *loaded = numbers ? load_numbers(&list[i].arg, list[i].arg.list[0].kind == SITU__ARG_FLOAT)
                                     : situ__onnx_load_tensor(f, &t, (situ_device){ .kind = SITU_CPU });
       if (!loaded || !situ__onnx_set_constant(f, v, loaded)) return false;
+      if (!numbers && t.format) return situ__text_add(why, "has an attribute of the dtype %s", t.format->name), false;
       given[count].arg = situ__onnx_value_arg(v);
     }
     count++;
-    if (type == 'd' && list[i].arg.kind == SITU__ARG_INT && !read_dtype(&given[count - 1], why)) return false;
+    if (type == 'd' && list[i].arg.kind == SITU__ARG_INT && !read_dtype(&given[count - 1], &c->made.format, why))
+      return false;
   }
+  if (!situ__onnx_follow_formats(f, c->node, &c->made, why)) return false;
   const int results = row->results ? row->results : 1;
   if (results != SITU__RESULTS_LIST)
     for (int32_t i = results; i < c->node->outputs; i++)

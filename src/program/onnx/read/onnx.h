@@ -7,6 +7,7 @@
 #include "io/format/values.h"
 #include "program/graph/bind.h"
 #include "program/graph/build.h"
+#include "program/onnx/values/format.h"
 
 /* Where a value is when the program runs. */
 typedef enum situ__onnx_place {
@@ -20,13 +21,14 @@ typedef struct situ__onnx_value {
   situ__protobuf source; /* of an initialiser: its TensorProto */
   bool initialiser;
   situ__onnx_place place;
-  bool ready;        /* an earlier node computes it, or it is given */
-  bool weight;       /* it reaches a layer as its parameter, directly or through views */
-  bool product;      /* it is the result of a layer */
-  bool listed;       /* program->constant has it */
-  int32_t on_device; /* the value that is its copy on the module's device; -1: none */
-  int32_t input;     /* of an input: its number in the program; -1: none */
-  int32_t guard;     /* of the node that computes it */
+  bool ready;                      /* an earlier node computes it, or it is given */
+  bool weight;                     /* it reaches a layer as its parameter, directly or through views */
+  bool product;                    /* it is the result of a layer */
+  bool listed;                     /* program->constant has it */
+  int32_t on_device;               /* the value that is its copy on the module's device; -1: none */
+  int32_t input;                   /* of an input: its number in the program; -1: none */
+  int32_t guard;                   /* of the node that computes it */
+  const situ__onnx_format *format; /* NULL: it has a dtype of situ */
 } situ__onnx_value;
 
 /* A file with external data. */
@@ -86,7 +88,7 @@ bool situ__onnx_bad(const situ__onnx *f, situ_status status, const char *fmt, ..
 bool situ__onnx_no_memory(void) SITU_COLD;
 /* A text of the file, which must not contain NUL; NULL after recording an error. */
 const char *situ__onnx_text(situ__onnx *f, const situ__protobuf *bytes);
-/* The dtype of ONNX's number; SITU_DTYPE_DEFAULT: situ lacks it. */
+/* The dtype of ONNX's number, of a format the wide one; SITU_DTYPE_DEFAULT: situ lacks it. */
 situ_dtype situ__onnx_dtype(uint64_t number);
 /* "FLOAT8E4M3FN"; "number 99" of one that ONNX 1.23 lacks, too. Returns out. */
 const char *situ__onnx_dtype_name(uint64_t number, char out[32]);
@@ -98,6 +100,7 @@ typedef struct situ__onnx_tensor {
   situ_shape shape;
   uint64_t number; /* ONNX's dtype */
   situ_dtype dtype;
+  const situ__onnx_format *format;
   situ__protobuf message, raw;
   bool has_raw, external;
   const char *location;   /* of external data */
@@ -106,6 +109,9 @@ typedef struct situ__onnx_tensor {
 bool situ__onnx_read_tensor(situ__onnx *f, situ__protobuf message, situ__onnx_tensor *out);
 /* The tensor's values, owned by the innermost scope; NULL after recording an error. */
 situ_tensor *situ__onnx_load_tensor(situ__onnx *f, const situ__onnx_tensor *t, situ_device device);
+
+/* The same as the file has it, of a format as its codes. */
+situ_tensor *situ__onnx_load_codes(situ__onnx *f, const situ__onnx_tensor *t, situ_device device);
 
 /* ---- the graph (graph.c, node.c) ---- */
 
@@ -188,6 +194,16 @@ bool situ__onnx_read_windows(situ__op_call *c, int k, situ_tensor *x, situ_shape
   "s? auto_pad(NOTSET|SAME_UPPER|SAME_LOWER|VALID), I? dilations, I? kernel_shape, I? pads, I? strides"
 /* The sizes after the first two. */
 situ_shape situ__onnx_spatial_of(const situ_tensor *weight);
+
+/* ---- formats (formats.c) ---- */
+
+/* What the operator makes of inputs that have a format, or of made->format, which an attribute names: sets that of its
+   results. Returns false with the reason in why, or after recording an error. */
+bool situ__onnx_follow_formats(situ__onnx *f, const situ__onnx_node *node, situ__program_node *made, situ__text *why);
+/* Adds a node that rounds the input to its format. */
+bool situ__onnx_round_input(situ__onnx *f, situ__program_input *in);
+/* Whether the value has the format that the file declares, by ONNX's number of its dtype. */
+bool situ__onnx_check_format(situ__onnx *f, int32_t v, uint64_t number);
 
 /* Notes what the file says of a value. */
 bool situ__onnx_declare(situ__onnx *f, int32_t value, const situ__program_input *about);

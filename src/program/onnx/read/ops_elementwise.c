@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "program/graph/program.h"
+#include "program/onnx/values/format.h"
 #include "situ/autograd.h"
 
 /* ---- arithmetic ---- */
@@ -131,8 +132,20 @@ static situ_tensor *run_isinf(situ__op_call *c) {
 
 /* ---- casts ---- */
 
-static situ_tensor *run_cast(situ__op_call *c) { return situ__arg_cast(c, 1); }
-static situ_tensor *cast_like(situ_tensor *x, situ_tensor *like) { return situ_to_dtype(x, situ_dtype_of(like)); }
+/* To the format of the call, arguments from k on: saturate, round_mode. */
+static situ_tensor *to_format(const situ__op_call *c, int k) {
+  const char mode = situ__arg_given(c, k + 1) ? *situ__arg_text(c, k + 1) : 'u';
+  const bool saturate = !situ__arg_given(c, k) || situ__arg_flag(c, k);
+  situ__onnx_format_rounding rounding = mode == 'u' ? SITU__FORMAT_UP : SITU__FORMAT_DOWN;
+  /* other formats have no choice */
+  if (mode == 'n' || c->node->format->mantissa) rounding = SITU__FORMAT_NEAREST;
+  return situ__onnx_format_cast(c->node->format, situ__arg_tensor(c, 0), saturate, rounding);
+}
+static situ_tensor *run_cast(situ__op_call *c) { return c->node->format ? to_format(c, 2) : situ__arg_cast(c, 1); }
+static situ_tensor *run_cast_like(situ__op_call *c) {
+  if (c->node->format) return to_format(c, 2);
+  return situ_to_dtype(situ__arg_tensor(c, 0), situ_dtype_of(situ__arg_tensor(c, 1)));
+}
 static situ_tensor *same(situ_tensor *x) { return x; }
 
 static situ_tensor *run_where(situ__op_call *c) {
@@ -242,7 +255,7 @@ static const situ__op_row rows[] = {
   { "Cast", "t input, d to, i? saturate, s? round_mode(up|down|nearest)", .folds = true, .inputs = 1, .run = run_cast,
     .shapes = true },
   { "CastLike", "t input, t target_type, i? saturate, s? round_mode(up|down|nearest)", .inputs = 2,
-    .binary = cast_like },
+    .run = run_cast_like },
   { "Where", "t condition, t X, t Y", .inputs = 3, .run = run_where, .shapes = true },
 };
 const situ__op_family situ__onnx_elementwise_family = { rows, sizeof rows / sizeof *rows };

@@ -30,6 +30,13 @@ static situ_tensor *run_quantize(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0), *scale = along(situ__arg_tensor(c, 1), x, situ__arg_int(c, 3));
   situ_tensor *zero = along(situ__arg_tensor(c, 2), x, situ__arg_int(c, 3));
   const situ_dtype dtype = zero ? situ_dtype_of(zero) : situ__arg_given(c, 5) ? situ__arg_dtype(c, 5) : SITU_U8;
+  if (c->node->format) {
+    const bool whole = !c->node->format->exponent;
+    situ_tensor *y = situ_div(situ_to_dtype(x, SITU_F32), situ_to_dtype(scale, SITU_F32));
+    if (whole) y = situ_round(y);
+    if (zero) y = situ_add(y, situ_to_dtype(zero, SITU_F32));
+    return situ__onnx_format_quantize(c->node->format, y, !situ__arg_given(c, 6) || situ__arg_flag(c, 6));
+  }
   if (dtype != SITU_U8 && dtype != SITU_I8 && dtype != SITU_I16)
     return situ__call_refuse(c, "gives a dtype other than u8, i8 and i16");
   return situ__quantized_saturate(situ_div(situ_to_dtype(x, SITU_F32), situ_to_dtype(scale, SITU_F32)), zero, dtype);
@@ -369,7 +376,7 @@ static bool match_element(situ__match *m, const situ__program_node *n, const sit
 bool situ__match_quantized(situ__match *m, const situ__program_node *end) {
   m->nodes = 0;
   if (is_op(end, "MatMul") || is_op(end, "Gemm")) return match_layer(m, end, NULL);
-  if (!is_op(end, "QuantizeLinear") || end->arg[4].integer) return false;
+  if (!is_op(end, "QuantizeLinear") || end->arg[4].integer || end->format) return false;
   situ_tensor *scale = situ__match_constant(m, &end->arg[1], 1), *zero = situ__match_constant(m, &end->arg[2], 1);
   if (!scale || !zero || situ_dtype_of(scale) != SITU_F32) return false;
   if (situ_dtype_of(zero) != SITU_U8 && situ_dtype_of(zero) != SITU_I8) return false;

@@ -135,10 +135,10 @@ static void put_head(situ__protobuf message, situ__protobuf_writer *out) {
 
 static bool put_external(keeper *k, const situ__onnx_tensor *t, situ__protobuf_writer *out) {
   enum { RAW = 9 };
-  situ_tensor *loaded = situ__onnx_load_tensor(k->f, t, (situ_device){ .kind = SITU_CPU });
+  situ_tensor *loaded = situ__onnx_load_codes(k->f, t, (situ_device){ .kind = SITU_CPU });
   if (!loaded) return false;
   put_head(t->message, out);
-  const size_t bytes = (size_t)situ_numel(loaded) * situ_dtype_size(t->dtype);
+  const size_t bytes = (size_t)situ_numel(loaded) * situ_dtype_size(situ_dtype_of(loaded));
   situ__protobuf_put_bytes(out, RAW, bytes ? situ_data_ptr(loaded) : "", bytes);
   return true;
 }
@@ -151,7 +151,7 @@ static bool keep_tensor(situ__onnx_copier *c, uint32_t number, situ__protobuf me
   situ__onnx_tensor t;
   bool fine = situ__onnx_read_tensor(k->f, message, &t);
   (void)depth;
-  if (fine && part) {
+  if (fine && part && !t.format) {
     put_head(message, &own);
     situ__protobuf_put_int(&own, SITU__PROGRAM_PART_FIELD, part - 1);
   } else if (fine && t.external) {

@@ -22,36 +22,28 @@ static const struct {
 } dtypes[] = { [1] = { "FLOAT", SITU_F32 },
                [2] = { "UINT8", SITU_U8 },
                [3] = { "INT8", SITU_I8 },
-               [4] = { "UINT16", SITU_DTYPE_DEFAULT },
                [5] = { "INT16", SITU_I16 },
                [6] = { "INT32", SITU_I32 },
                [7] = { "INT64", SITU_I64 },
-               [8] = { "STRING", SITU_DTYPE_DEFAULT },
+               [8] = { "STRING", 0 },
                [9] = { "BOOL", SITU_BOOL },
                [10] = { "FLOAT16", SITU_F16 },
                [11] = { "DOUBLE", SITU_F64 },
-               [12] = { "UINT32", SITU_DTYPE_DEFAULT },
-               [13] = { "UINT64", SITU_DTYPE_DEFAULT },
-               [14] = { "COMPLEX64", SITU_DTYPE_DEFAULT },
-               [15] = { "COMPLEX128", SITU_DTYPE_DEFAULT },
+               [14] = { "COMPLEX64", 0 },
+               [15] = { "COMPLEX128", 0 },
                [16] = { "BFLOAT16", SITU_BF16 },
-               [17] = { "FLOAT8E4M3FN", SITU_DTYPE_DEFAULT },
-               [18] = { "FLOAT8E4M3FNUZ", SITU_DTYPE_DEFAULT },
-               [19] = { "FLOAT8E5M2", SITU_DTYPE_DEFAULT },
-               [20] = { "FLOAT8E5M2FNUZ", SITU_DTYPE_DEFAULT },
-               [21] = { "UINT4", SITU_DTYPE_DEFAULT },
-               [22] = { "INT4", SITU_DTYPE_DEFAULT },
-               [23] = { "FLOAT4E2M1", SITU_DTYPE_DEFAULT },
-               [24] = { "FLOAT8E8M0", SITU_DTYPE_DEFAULT },
-               [25] = { "UINT2", SITU_DTYPE_DEFAULT },
-               [26] = { "INT2", SITU_DTYPE_DEFAULT },
-               [27] = { "FLOAT6E2M3", SITU_DTYPE_DEFAULT },
-               [28] = { "FLOAT6E3M2", SITU_DTYPE_DEFAULT } };
+               [27] = { "FLOAT6E2M3", 0 },
+               [28] = { "FLOAT6E3M2", 0 } };
 enum { DTYPES = sizeof dtypes / sizeof *dtypes };
 
-situ_dtype situ__onnx_dtype(uint64_t number) { return number < DTYPES ? dtypes[number].dtype : SITU_DTYPE_DEFAULT; }
+situ_dtype situ__onnx_dtype(uint64_t number) {
+  const situ__onnx_format *format = situ__onnx_format_of(number);
+  if (format) return format->wide;
+  return number < DTYPES ? dtypes[number].dtype : SITU_DTYPE_DEFAULT;
+}
 const char *situ__onnx_dtype_name(uint64_t number, char out[32]) {
-  const char *name = number < DTYPES ? dtypes[number].name : NULL;
+  const situ__onnx_format *format = situ__onnx_format_of(number);
+  const char *name = format ? format->name : number < DTYPES ? dtypes[number].name : NULL;
   if (name) (void)snprintf(out, 32, "%s", name);
   else (void)snprintf(out, 32, "number %llu", (unsigned long long)number);
   return out;
@@ -122,6 +114,7 @@ bool situ__onnx_read_tensor(situ__onnx *f, situ__protobuf message, situ__onnx_te
     }
   }
   t->dtype = situ__onnx_dtype(t->number);
+  t->format = situ__onnx_format_of(t->number);
   if (fine && m.bad) return situ__onnx_bad(f, SITU_E_FORMAT, "has a tensor '%s' that is cut off", t->name);
   return fine;
 }
@@ -216,11 +209,14 @@ static situ_tensor *load_raw(situ__onnx *f, const situ__onnx_tensor *t, int64_t 
   return situ__values_load(&source, t->name, offset, &t->shape, t->dtype, device, NULL);
 }
 
-/* The field of a dtype's typed values, and how an element is encoded. */
-static uint32_t typed_field(situ_dtype dtype, situ__protobuf_wire *wire) {
+/* The field of a tensor's typed values, and how an element is encoded. */
+static uint32_t typed_field(const situ__onnx_tensor *t, situ__protobuf_wire *wire) {
+  enum { UINT32 = 12, UINT64 = 13 };
+  const situ_dtype dtype = t->dtype;
   *wire = dtype == SITU_F32   ? SITU__PROTOBUF_FIXED32
           : dtype == SITU_F64 ? SITU__PROTOBUF_FIXED64
                               : SITU__PROTOBUF_VARINT;
+  if (t->number == UINT32 || t->number == UINT64) return 11;
   switch (dtype) {
   case SITU_F32: return 4;
   case SITU_I64: return 7;
@@ -234,7 +230,7 @@ static situ_tensor *load_typed(situ__onnx *f, const situ__onnx_tensor *t, situ_d
   situ_tensor *out;
   int64_t count = 0, numel = 1;
   situ__protobuf_wire wire;
-  const uint32_t number = typed_field(t->dtype, &wire);
+  const uint32_t number = typed_field(t, &wire);
   situ__protobuf m = t->message;
   bool bools = true;
   uint64_t element;
@@ -259,16 +255,31 @@ static situ_tensor *load_typed(situ__onnx *f, const situ__onnx_tensor *t, situ_d
   return device.kind == SITU_DEVICE_DEFAULT ? out : situ_to(out, device);
 }
 
-situ_tensor *situ__onnx_load_tensor(situ__onnx *f, const situ__onnx_tensor *t, situ_device device) {
+situ_tensor *situ__onnx_load_codes(situ__onnx *f, const situ__onnx_tensor *t, situ_device device) {
+  situ__onnx_tensor stored = *t;
   char dtype[32];
   int64_t bytes;
   if (!t->dtype)
     return situ__onnx_bad(f, SITU_E_UNSUPPORTED, "has a tensor '%s' of dtype %s, which this library lacks", t->name,
                           situ__onnx_dtype_name(t->number, dtype)),
            NULL;
-  if (!situ__shape_bytes(&t->shape, (int)(8 * situ_dtype_size(t->dtype)), &bytes))
+  if (t->format) stored.dtype = situ__onnx_format_carrier(t->format);
+  if (!situ__shape_bytes(&t->shape, (int)(8 * situ_dtype_size(stored.dtype)), &bytes))
     return situ__onnx_bad(f, SITU_E_FORMAT, "has a tensor '%s' of more than 2^63 bytes", t->name), NULL;
-  if (t->external) return load_external(f, t, bytes, device);
-  if (t->has_raw) return load_raw(f, t, bytes, device);
-  return load_typed(f, t, device);
+  if (t->format && t->format->bits < 8) {
+    bytes = situ__ceil_div(bytes, 8 / t->format->bits);
+    stored.shape = SITU_SHAPE(bytes);
+  }
+  if (t->external) return load_external(f, &stored, bytes, device);
+  if (t->has_raw) return load_raw(f, &stored, bytes, device);
+  return load_typed(f, &stored, device);
+}
+
+situ_tensor *situ__onnx_load_tensor(situ__onnx *f, const situ__onnx_tensor *t, situ_device device) {
+  if (!t->format) return situ__onnx_load_codes(f, t, device);
+  situ_tensor *codes = situ__onnx_load_codes(f, t, (situ_device){ .kind = SITU_CPU });
+  situ_tensor *values = codes ? situ__onnx_format_unpack(t->format, codes, t->shape) : NULL;
+  if (!values) return NULL;
+  situ__values_hide(values);
+  return device.kind == SITU_DEVICE_DEFAULT ? values : situ_to(values, device);
 }
