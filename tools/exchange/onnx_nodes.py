@@ -61,6 +61,7 @@ def tensors_of(case):
     for k, (inputs, outputs) in enumerate(case.data_sets):
         constant = {t.name for t in case.model.graph.initializer}
         names = [value.name for value in case.model.graph.input if value.name not in constant]
+        outputs = [item for value in outputs for item in (value if isinstance(value, list) else [value])]
         for prefix, values, keys in (("in", inputs, names), ("out", outputs, range(len(outputs)))):
             for key, value in zip(keys, values):
                 tensor = to_torch(value)

@@ -20,7 +20,7 @@ typedef enum situ__value_kind {
   SITU__VALUE_BOOL
 } situ__value_kind;
 
-/* What the iterations of a loop gave, in their order. */
+/* What the iterations of a loop gave, in their order; or a sequence of ONNX. */
 typedef struct situ__value_list {
   situ_tensor **tensor; /* owned */
   int64_t count, capacity;
@@ -120,7 +120,7 @@ const situ__op_row *situ__op_row_of(const char *target);
 extern const situ__op_family situ__onnx_elementwise_family, situ__onnx_shape_family, situ__onnx_layers_family,
     situ__onnx_recurrent_family, situ__onnx_reduce_family, situ__onnx_index_family, situ__onnx_make_family,
     situ__onnx_image_family, situ__onnx_norm_family, situ__onnx_attention_family, situ__onnx_trees_family,
-    situ__onnx_quantized_family;
+    situ__onnx_quantized_family, situ__onnx_sequence_family;
 /* The row of "Gemm" in an opset of ONNX; NULL: there is none. */
 const situ__op_row *situ__onnx_row_of(const char *target, int64_t opset);
 

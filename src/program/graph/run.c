@@ -218,7 +218,9 @@ static bool run_node(situ__op_call *c) {
   if (n->row->size) {
     situ__value number = { 0 };
     if (!n->row->size(c, &number)) return false;
-    if (n->outs && n->out[0] >= 0) c->value[n->out[0]] = number;
+    situ__value *to = n->outs && n->out[0] >= 0 ? &c->value[n->out[0]] : &number;
+    if (to != &number || number.collected) situ__value_free(to);
+    if (to != &number) *to = number;
     return true;
   }
   if (!(c->result = situ__call_take(c, n->outs, sizeof *c->result))) return false;
@@ -348,9 +350,16 @@ static situ_tree *real_leaf(double value) {
   return situ_tree_tensor(situ_from_host(&value, sizeof value, SITU_SCALAR, &(situ_options){ .dtype = SITU_F64 }));
 }
 
+static situ_tree *list_leaf(const situ__value_list *list) {
+  situ_tree *tree = situ_tree_list();
+  for (int64_t i = 0; i < list->count; i++) tree = situ_tree_append(tree, situ_tree_tensor(list->tensor[i]));
+  return tree;
+}
+
 static situ_tree *leaf(const situ__arg *a, const situ__value *value) {
   switch (a->kind) {
   case SITU__ARG_VALUE:
+    if (value[a->integer].collected) return list_leaf(value[a->integer].collected);
     if (a->of == SITU__VALUE_FLOAT) return real_leaf(value[a->integer].real);
     return a->of == SITU__VALUE_TENSOR ? situ_tree_tensor(value[a->integer].tensor)
                                        : number_leaf(value[a->integer].integer);

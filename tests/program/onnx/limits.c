@@ -266,6 +266,42 @@ static void windows_that_are_too_large(void **state) {
   }
 }
 
+/* y = the element of a sequence at `place`, after one of its two elements was erased, or none was there. */
+static situ_nn_module *load_element(bool empty, unsigned char place) {
+  message graph = { .length = 0 };
+  put_any(&graph, INPUT, "x");
+  put_any(&graph, OUTPUT, "y");
+  put_integer(&graph, "place", &place, 1);
+  if (empty) put_node(&graph, "SequenceEmpty", NULL, NULL, "first", NULL);
+  else put_node(&graph, "SequenceConstruct", "x", "x", "first", NULL);
+  put_node(&graph, "SequenceErase", "first", NULL, "second", NULL);
+  put_node(&graph, "SequenceAt", "second", "place", "y", NULL);
+  return load_graph(&graph, 17);
+}
+
+static void positions_are_inside_of_sequences(void **state) {
+  (void)state;
+  for (unsigned char place = 0; place < 4; place++) {
+    situ_nn_module *m = load_element(place == 3, place);
+    if (!m) fail_msg("%s", situ_error_message());
+    situ_tensor *y = situ_nn_forward(m, situ_ones(SITU_SHAPE(2), NULL));
+    if (place == 0) assert_int_equal(situ_numel(y), 2);
+    else expect_refused(y ? m : NULL, SITU_E_UNSUPPORTED, "has a position outside of its sequence");
+    situ_nn_free(m);
+  }
+  static const char *const ops[][2] = { { "Relu", "takes a sequence" }, { "ConcatFromSequence", "needs a sequence" } };
+  for (int i = 0; i < 2; i++) {
+    message graph = { .length = 0 }, axis = { .length = 0 };
+    put_text(&axis, 1, "axis");
+    put_int(&axis, 20, 2);
+    put_any(&graph, INPUT, "x");
+    put_any(&graph, OUTPUT, "y");
+    put_node(&graph, "SequenceConstruct", "x", "x", "list", NULL);
+    put_node(&graph, ops[i][0], i ? "x" : "list", NULL, "y", i ? &axis : NULL);
+    expect_refused(load_graph(&graph, 17), SITU_E_UNSUPPORTED, ops[i][1]);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(a_kernel_has_a_largest_width, open_scope, close_scope),
@@ -276,6 +312,7 @@ int main(void) {
     cmocka_unit_test_setup_teardown(axes_and_places_that_are_too_large, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(blocks_that_are_too_large, open_scope, close_scope),
     cmocka_unit_test_setup_teardown(windows_that_are_too_large, open_scope, close_scope),
+    cmocka_unit_test_setup_teardown(positions_are_inside_of_sequences, open_scope, close_scope),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -51,6 +51,7 @@ static const situ__op_family *const families[] = {
   &situ__onnx_elementwise_family, &situ__onnx_shape_family,     &situ__onnx_layers_family, &situ__onnx_reduce_family,
   &situ__onnx_index_family,       &situ__onnx_make_family,      &situ__onnx_norm_family,   &situ__onnx_recurrent_family,
   &situ__onnx_image_family,       &situ__onnx_attention_family, &situ__onnx_trees_family,  &situ__onnx_quantized_family,
+  &situ__onnx_sequence_family,
 };
 
 /* The last opset that has the row, before another one of its operator. */

@@ -69,6 +69,8 @@ static bool give_result(situ__onnx *f, const situ__onnx_node *node, int i, int32
   const situ__onnx_format *format = f->about[from[0]].format;
   if (sides == 2 && f->about[from[1]].format != format)
     return situ__onnx_bad(f, SITU_E_UNSUPPORTED, "has an If '%s' whose branches give different dtypes", node->name);
+  if (format == &situ__onnx_sequence)
+    return situ__onnx_bad(f, SITU_E_UNSUPPORTED, "has an If '%s' that gives a sequence", node->name);
   f->about[*out].ready = true;
   f->about[*out].format = format;
   for (int k = 0; k < sides; k++) {

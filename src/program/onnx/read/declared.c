@@ -64,7 +64,7 @@ static bool put_parts(situ__onnx *f, situ__value *value) {
 }
 
 static bool is_there(const situ__arg *a, const situ__value *value) {
-  bool there = a->kind != SITU__ARG_VALUE || value[a->integer].tensor;
+  bool there = a->kind != SITU__ARG_VALUE || value[a->integer].tensor || value[a->integer].collected;
   for (int32_t i = 0; a->kind == SITU__ARG_LIST && i < a->count && there; i++) there = is_there(&a->list[i], value);
   return there;
 }
@@ -156,7 +156,7 @@ static bool check_round(situ__onnx *f, int round, bool *doubt) {
   bool fine = put_parts(f, value);
   for (int32_t i = 0; fine && i < p->nodes; i++) run_node(f, &p->node[i], value, &budget);
   fine = fine && compare(f, value, round, doubt);
-  for (int32_t v = 0; v < p->values; v++) situ_drop(&value[v].tensor);
+  for (int32_t v = 0; v < p->values; v++) situ__value_free(&value[v]);
   situ__free(value);
   return fine;
 }

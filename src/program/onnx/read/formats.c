@@ -11,6 +11,8 @@ typedef enum travel {
   CARRIES_ALL,
   WRAPS,  /* the same, of whole numbers, whose upper bits are lost */
   ROUNDS, /* the result has the format of an attribute or of an input */
+  TAKES,  /* inputs are sequences, the results are not */
+  LISTS   /* the result is a sequence, too */
 } travel;
 
 typedef struct rule {
@@ -19,6 +21,9 @@ typedef struct rule {
   uint32_t inputs; /* bits of the inputs that may have a format: all of them have one, but for READS. Of ROUNDS: the
                       input whose format the result has */
 } rule;
+
+/* Stands for a format, so that operators on tensors refuse sequences. */
+const situ__onnx_format situ__onnx_sequence = { .name = "a sequence" };
 
 enum { FIRST = 1, SECOND = 2, THIRD = 4, ANY = -1 };
 
@@ -38,6 +43,14 @@ static const rule rules[] = {
   { "Less", READS, FIRST | SECOND },
   { "LessOrEqual", READS, FIRST | SECOND },
   { "Pow", READS, SECOND },
+  { "SequenceAt", TAKES, FIRST },
+  { "SequenceLength", TAKES, FIRST },
+  { "ConcatFromSequence", TAKES, FIRST },
+  { "SequenceConstruct", LISTS, 0 },
+  { "SequenceEmpty", LISTS, 0 },
+  { "SequenceInsert", LISTS, FIRST },
+  { "SequenceErase", LISTS, FIRST },
+  { "SplitToSequence", LISTS, 0 },
   { "Identity", CARRIES, FIRST },
   { "Reshape", CARRIES, FIRST },
   { "Flatten", CARRIES, FIRST },
@@ -72,27 +85,35 @@ static const rule *rule_of(const char *target) {
   return NULL;
 }
 
+bool situ__onnx_makes_formats(const situ__op_row *row) {
+  const rule *r = rule_of(row->target);
+  return r && r->travel == ROUNDS;
+}
+
 static const situ__onnx_format *format_at(const situ__onnx *f, const situ__onnx_node *node, int32_t i) {
   return i < node->inputs && node->input[i] >= 0 ? f->about[node->input[i]].format : NULL;
 }
 
 static bool refuse(situ__text *why, const situ__onnx_format *format, const char *what) {
-  situ__text_add(why, "takes %s, which situ lacks%s", format->name, what);
+  situ__text_add(why, "takes %s%s", format->name, what);
   return false;
 }
 
 /* The one format of the inputs, *first; NULL: none has one. */
 static bool read_inputs(const situ__onnx *f, const situ__onnx_node *node, const rule *r,
                         const situ__onnx_format **first, situ__text *why) {
-  const bool mixes = r && (r->travel == ROUNDS || r->travel == READS);
+  const travel kind = r ? r->travel : 0;
+  const bool lists = kind == TAKES || kind == LISTS;
   *first = NULL;
   for (int32_t i = 0; i < node->inputs; i++)
     if (!*first) *first = format_at(f, node, i);
-  for (int32_t i = 0; i < node->inputs && *first; i++) {
+  for (int32_t i = 0; i < node->inputs && (*first || lists); i++) {
     const situ__onnx_format *format = format_at(f, node, i);
-    const bool may = r && (r->travel == ROUNDS || (r->inputs >> (i < 32 ? i : 31) & 1));
-    if (format && !may) return refuse(why, format, "");
-    if (may && !mixes && format != *first) return refuse(why, *first, " beside another dtype");
+    const bool may = kind == ROUNDS || (r && r->inputs >> (i < 32 ? i : 31) & 1),
+               is_list = format == &situ__onnx_sequence;
+    if (format && (!may || is_list != lists)) return refuse(why, format, is_list ? "" : ", which situ lacks");
+    if (may && lists && !is_list) return situ__text_add(why, "takes a tensor, and needs a sequence"), false;
+    if (may && kind != ROUNDS && kind != READS && format != *first) return refuse(why, *first, " beside another dtype");
   }
   return true;
 }
@@ -113,7 +134,7 @@ static situ_tensor *run_wrapped(situ__op_call *c) {
 }
 
 static bool wrap(situ__onnx *f, situ__program_node *made, situ__text *why) {
-  if (made->format->exponent) return refuse(why, made->format, "");
+  if (made->format->exponent) return refuse(why, made->format, ", which situ lacks");
   wrapped *w = situ__arena_take(&f->program->arena, 1, sizeof *w);
   if (!w) return situ__onnx_no_memory();
   *w = (wrapped){ .row = *made->row, .plain = made->row };
@@ -124,15 +145,14 @@ static bool wrap(situ__onnx *f, situ__program_node *made, situ__text *why) {
 
 bool situ__onnx_follow_formats(situ__onnx *f, const situ__onnx_node *node, situ__program_node *made, situ__text *why) {
   const rule *r = rule_of(made->row->target);
-  const situ__onnx_format *of_inputs, *given = made->format;
-  if (given && (!r || r->travel != ROUNDS))
-    return situ__text_add(why, "uses the dtype %s, which situ lacks", given->name), false;
+  const situ__onnx_format *of_inputs;
   if (!read_inputs(f, node, r, &of_inputs, why)) return false;
   if (r && r->travel == ROUNDS) {
     for (int32_t i = 0; i < node->inputs && i < 3; i++)
       if (r->inputs >> i & 1 && node->input[i] >= 0) made->format = format_at(f, node, i);
   } else {
-    made->format = r && r->travel != READS ? of_inputs : NULL;
+    const bool reads = !r || r->travel == READS || r->travel == TAKES;
+    made->format = reads ? NULL : r->travel == LISTS ? &situ__onnx_sequence : of_inputs;
   }
   if (!made->format) return true;
   if (r->travel == WRAPS && !wrap(f, made, why)) return false;

@@ -49,8 +49,8 @@ static bool list_values(loop *l, const int32_t *v, int32_t count, situ__arg *out
     int32_t there;
     if (v[i] < 0 || !l->f->about[v[i]].ready) return bad_loop(l, "whose inputs are not computed before it");
     if (l->f->about[v[i]].format)
-      return situ__onnx_bad(l->f, SITU_E_UNSUPPORTED, "has a %s '%s' of %s, which situ lacks", l->node->op,
-                            l->node->name, l->f->about[v[i]].format->name);
+      return situ__onnx_bad(l->f, SITU_E_UNSUPPORTED, "has a %s '%s' that carries %s", l->node->op, l->node->name,
+                            l->f->about[v[i]].format->name);
     if (!situ__onnx_on_device(l->f, v[i], &there)) return false;
     list[i] = situ__onnx_value_arg(there);
   }

@@ -171,14 +171,15 @@ static char type_of(const situ__op_row *row, const char *wanted) {
   return 0;
 }
 
-/* Where the row has a dtype, an attribute is ONNX's number of one. Sets *format if it is one. */
-static bool read_dtype(situ__named_arg *given, const situ__onnx_format **format, situ__text *why) {
+/* Where the row has a dtype, an attribute is ONNX's number of one. Sets the call's format if it is one. */
+static bool read_dtype(call *c, situ__named_arg *given, situ__text *why) {
   const uint64_t number = (uint64_t)given->arg.integer;
   char dtype[32];
   if (number == 0) given->arg = (situ__arg){ 0 };
   else given->arg = (situ__arg){ .kind = SITU__ARG_DTYPE, .integer = situ__onnx_dtype(number) };
-  *format = situ__onnx_format_of(number);
-  if (number == 0 || given->arg.integer) return true;
+  c->made.format = situ__onnx_format_of(number);
+  const bool lacks = c->made.format ? !situ__onnx_makes_formats(c->made.row) : !given->arg.integer;
+  if (number == 0 || !lacks) return true;
   situ__text_add(why, "uses the dtype %s, which situ lacks", situ__onnx_dtype_name(number, dtype));
   return false;
 }
@@ -207,15 +208,14 @@ static bool bind(situ__onnx *f, call *c, const situ__onnx_attribute *list, int a
       given[count].arg = situ__onnx_value_arg(v);
     }
     count++;
-    if (type == 'd' && list[i].arg.kind == SITU__ARG_INT && !read_dtype(&given[count - 1], &c->made.format, why))
-      return false;
+    if (type == 'd' && list[i].arg.kind == SITU__ARG_INT && !read_dtype(c, &given[count - 1], why)) return false;
   }
-  if (!situ__onnx_follow_formats(f, c->node, &c->made, why)) return false;
   const int results = row->results ? row->results : 1;
   if (results != SITU__RESULTS_LIST)
     for (int32_t i = results; i < c->node->outputs; i++)
       if (c->node->output[i] >= 0) return situ__text_add(why, "has more results than situ's"), false;
   if (!situ__bind_args(&f->program->arena, row, given, count, &c->made.arg, why)) return false;
+  if (!situ__onnx_follow_formats(f, c->node, &c->made, why)) return false;
   const char *lacks = row->lacks ? row->lacks(&(situ__op_call){ .node = &c->made, .arg = c->made.arg }) : NULL;
   if (lacks) situ__text_add(why, "%s", lacks);
   return !lacks;
@@ -350,6 +350,7 @@ const situ__op_row *situ__onnx_row_of(const char *target, int64_t opset) {
     &situ__onnx_reduce_family,      &situ__onnx_index_family,     &situ__onnx_make_family,
     &situ__onnx_norm_family,        &situ__onnx_recurrent_family, &situ__onnx_image_family,
     &situ__onnx_attention_family,   &situ__onnx_trees_family,     &situ__onnx_quantized_family,
+    &situ__onnx_sequence_family,
   };
   const situ__op_row *best = NULL;
   for (size_t f = 0; f < sizeof families / sizeof *families; f++)
@@ -395,13 +396,13 @@ static void note_lack(situ__onnx *f, const situ__onnx_node *node, const char *ta
 static bool add_call(situ__onnx *f, call *c) {
   census n = { 0 };
   const char *op = c->node->op;
-  const bool shape = strcmp(op, "Shape") == 0 || strcmp(op, "Size") == 0;
+  const bool shape = strcmp(op, "Shape") == 0 || strcmp(op, "Size") == 0 || strcmp(op, "SequenceLength") == 0;
   bool folded = false;
   c->args = 0;
   for (const char *name; situ__op_parameter(c->made.row, c->args, &name, &(int){ 0 }); c->args++) continue;
   if (!each_value(f, c, count_value, &n)) return false;
   if (shape && !fold_shape(f, c, &folded)) return false;
-  if (!n.device && !n.host && may_fold(op) && !folded && !fold(f, c, &folded)) return false;
+  if (!n.device && !n.host && may_fold(op) && !c->made.row->size && !folded && !fold(f, c, &folded)) return false;
   const bool host = shape || (!n.device && c->made.row->shapes);
   for (int32_t i = 0; i < c->made.outs; i++) {
     const int32_t v = c->made.out[i];

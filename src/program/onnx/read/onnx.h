@@ -197,6 +197,11 @@ situ_shape situ__onnx_spatial_of(const situ_tensor *weight);
 
 /* ---- formats (formats.c) ---- */
 
+/* What situ__onnx_value.format is of a sequence. */
+extern const situ__onnx_format situ__onnx_sequence;
+
+/* Whether an attribute of the operator may name a format. */
+bool situ__onnx_makes_formats(const situ__op_row *row);
 /* What the operator makes of inputs that have a format, or of made->format, which an attribute names: sets that of its
    results. Returns false with the reason in why, or after recording an error. */
 bool situ__onnx_follow_formats(situ__onnx *f, const situ__onnx_node *node, situ__program_node *made, situ__text *why);
