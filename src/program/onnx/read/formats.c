@@ -52,6 +52,8 @@ static const rule rules[] = {
   { "SequenceErase", LISTS, FIRST },
   { "SplitToSequence", LISTS, 0 },
   { "Identity", CARRIES, FIRST },
+  { "OptionalGetElement", CARRIES, FIRST },
+  { "OptionalHasElement", READS, FIRST },
   { "Reshape", CARRIES, FIRST },
   { "Flatten", CARRIES, FIRST },
   { "Transpose", CARRIES, FIRST },

@@ -57,7 +57,10 @@ static bool read_opset(situ__onnx *f, situ__protobuf m) {
     if (field.number == 2 && field.wire == SITU__PROTOBUF_VARINT) version = field.value;
   }
   if (m.bad) return situ__onnx_bad(f, SITU_E_FORMAT, "has an opset that is cut off");
-  if (*domain && strcmp(domain, "ai.onnx") != 0) return true; /* its operators are listed one by one */
+  if (*domain && strcmp(domain, "ai.onnx") != 0) { /* its operators are listed one by one */
+    if (!f->opset) f->opset = OPSET_MOST;
+    return true;
+  }
   if (version < OPSET_LEAST || version > OPSET_MOST)
     return situ__onnx_bad(f, SITU_E_UNSUPPORTED,
                           "is of opset %llu, and %d to %d are read: convert it with onnx.version_converter",

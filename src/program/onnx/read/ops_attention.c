@@ -1,6 +1,7 @@
-/* ONNX's attention, rotary embeddings and gated units.
+/* ONNX's attention, rotary embeddings, gated units and layers with a state.
    SPDX-License-Identifier: MIT */
 #include <math.h>
+#include <string.h>
 
 #include "patterns.h"
 
@@ -199,6 +200,72 @@ static situ_tensor *run_swiglu(situ__op_call *c) {
   return situ_mul(gate, situ__arg_tensor(c, 1));
 }
 
+/* ---- layers with a state, which the next call gets ---- */
+
+/* A convolution of each channel by itself, which sees the steps before the input. */
+static situ_tensor *run_causal_conv(situ__op_call *c) {
+  situ_tensor *x = situ__arg_tensor(c, 0), *weight = situ__arg_tensor(c, 1), *past = situ__arg_tensor(c, 3);
+  if (situ_dim(x) != 3 || situ_dim(weight) != 3)
+    return situ__call_refuse(c, "needs an input and a weight of 3 dimensions");
+  const int64_t channels = situ_size(x, 1), before = situ_size(weight, 2) - 1;
+  if (before < 0 || (past && situ_size(past, 2) != before))
+    return situ__call_refuse(c, "needs a state of one step less than its weight");
+  x = past ? situ_cat((situ_tensor *[]){ past, x }, 2, 2) : situ_pad(x, SITU_SHAPE(before, 0), SITU_PAD_CONSTANT, 0);
+  situ_tensor *y = situ_conv1d(x, weight, situ__arg_tensor(c, 2), &(situ_conv_options){ .groups = channels });
+  situ_tensor **state = situ__call_result(c, 1);
+  if (state) *state = situ_narrow(x, 2, situ_size(x, 2) - before, before);
+  return *situ__arg_text(c, 4) == 's' ? situ_silu(y) : y;
+}
+
+/* Heads in f32, [N, heads, L, E]. */
+static situ_tensor *f32_heads(situ_tensor *x, int64_t heads) { return situ_to_dtype(split_heads(x, heads), SITU_F32); }
+
+typedef struct linear_attention {
+  situ_tensor *q, *k, *v, *decay,
+      *beta;          /* heads; q has those of a key in a group of their own, [N, heads, group, L, E] */
+  situ_tensor *state; /* [N, heads, E, value's E] */
+} linear_attention;
+
+/* Step t: the state decays, takes in what the value differs (beta) from what it has for the key, and is read. */
+static situ_tensor *attend_step(linear_attention *a, int64_t t) {
+  situ_tensor *k = situ_narrow(a->k, 2, t, 1), *v = situ_narrow(a->v, 2, t, 1);
+  if (a->decay) a->state = situ_mul(a->state, situ_exp(situ_unsqueeze(situ_select(a->decay, 2, t), -1)));
+  if (a->beta) v = situ_mul(situ_narrow(a->beta, 2, t, 1), situ_sub(v, situ_matmul(k, a->state)));
+  a->state = situ_add(a->state, situ_matmul(situ_transpose(k, -2, -1), v));
+  return situ_matmul(situ_select(a->q, 3, t), a->state);
+}
+
+/* Arguments: query, key, value, past_state, decay, beta, chunk_size, kv_num_heads, q_num_heads, scale, update_rule. */
+static situ_tensor *run_linear_attention(situ__op_call *c) {
+  situ_tensor *query = situ__arg_tensor(c, 0), *past = situ__arg_tensor(c, 3), *decay = situ__arg_tensor(c, 4);
+  situ_tensor *beta = situ__arg_tensor(c, 5);
+  const char *rule = situ__arg_given(c, 10) ? situ__arg_text(c, 10) : "gated_delta";
+  const int64_t heads = situ__arg_int(c, 7), group = heads > 0 ? situ__arg_int(c, 8) / heads : 0;
+  const int64_t steps = situ_dim(query) == 3 ? situ_size(query, 1) : 0;
+  if (group < 1 || group * heads != situ__arg_int(c, 8) || steps < 1 || steps > SITU__CALL_MOST)
+    return situ__call_refuse(c, "needs heads of the query for each of the key, and 1 to 131072 steps of 3 dimensions");
+  if ((*rule == 'g') != (decay != NULL) || (strstr(rule, "delta") != NULL) != (beta != NULL))
+    return situ__call_refuse(c, "has another update_rule than inputs decay and beta");
+  linear_attention a = { .q = f32_heads(query, heads * group),
+                         .k = f32_heads(situ__arg_tensor(c, 1), heads),
+                         .v = f32_heads(situ__arg_tensor(c, 2), heads),
+                         .decay = decay ? f32_heads(decay, heads) : NULL,
+                         .beta = beta ? f32_heads(beta, situ_size(beta, -1)) : NULL };
+  const int64_t batch = situ_size(a.q, 0), size = situ_size(a.q, 3);
+  const double scale = situ__arg_number(c, 9);
+  const situ_options f32 = { .dtype = SITU_F32, .device = situ_device_of(a.q) };
+  a.q = situ_reshape(situ_mul_scalar(a.q, scale != 0 ? scale : 1 / sqrt((double)size)),
+                     SITU_SHAPE(batch, heads, group, steps, size));
+  a.state = past ? situ_to_dtype(past, SITU_F32) : situ_zeros(SITU_SHAPE(batch, heads, size, situ_size(a.v, 3)), &f32);
+  situ_tensor **y = situ__call_take(c, steps, sizeof(situ_tensor *)), **state = situ__call_result(c, 1);
+  for (int64_t t = 0; y && t < steps; t++)
+    if (!(y[t] = attend_step(&a, t))) return NULL;
+  if (!y) return NULL;
+  if (state) *state = situ_to_dtype(a.state, situ_dtype_of(past ? past : query));
+  situ_tensor *all = situ_flatten(situ_stack(y, (int)steps, 3), 1, 2); /* [N, heads, L, E] */
+  return situ_to_dtype(situ_flatten(situ_transpose(all, 1, 2), 2, 3), situ_dtype_of(query));
+}
+
 static const situ__op_row rows[] = {
   { "Attention",
     "t Q, t K, t V, t? attn_mask, t? past_key, t? past_value, t? nonpad_kv_seqlen, i is_causal=0, "
@@ -210,5 +277,11 @@ static const situ__op_row rows[] = {
     "i rotary_embedding_dim=0",
     .inputs = 4, .run = run_rotary },
   { "SwiGLU", "t A, t B, n alpha=1", .inputs = 2, .run = run_swiglu },
+  { "CausalConvWithState", "t input, t weight, t? bias, t? past_state, s? activation(none|silu|swish)", .inputs = 4,
+    .results = 2, .run = run_causal_conv },
+  { "LinearAttention",
+    "t query, t key, t value, t? past_state, t? decay, t? beta, _ chunk_size, i kv_num_heads, i q_num_heads, "
+    "n scale=0, s? update_rule(linear|gated|delta|gated_delta)",
+    .inputs = 6, .results = 2, .run = run_linear_attention },
 };
 const situ__op_family situ__onnx_attention_family = { rows, sizeof rows / sizeof *rows };

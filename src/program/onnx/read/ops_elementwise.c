@@ -3,9 +3,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "program/graph/program.h"
+#include "program/graph/flow.h"
 #include "program/onnx/values/format.h"
 #include "situ/autograd.h"
+#include "situ/sys/dry.h"
 
 /* ---- arithmetic ---- */
 
@@ -17,9 +18,14 @@ static situ_tensor *divide(situ_tensor *a, situ_tensor *b) {
 static situ_tensor *sign(situ_tensor *x) {
   return situ_dtype_is_floating(situ_dtype_of(x)) ? situ_where(situ_isnan(x), x, situ_sign(x)) : situ_sign(x);
 }
+/* A zero has the divisor's sign, as other remainders. */
 static situ_tensor *run_mod(situ__op_call *c) {
   situ_tensor *a = situ__arg_tensor(c, 0), *b = situ__arg_tensor(c, 1);
-  return situ__arg_flag(c, 2) ? situ_fmod(a, b) : situ_remainder(a, b);
+  if (situ__arg_flag(c, 2)) return situ_fmod(a, b);
+  situ_tensor *y = situ_remainder(a, b);
+  if (!situ_dtype_is_floating(situ_dtype_of(a))) return y;
+  situ_tensor *zero = situ_abs(y);
+  return situ_where(situ_eq_scalar(y, 0), situ_where(situ_lt_scalar(b, 0), situ_neg(zero), zero), y);
 }
 /* The result has the base's dtype. */
 static situ_tensor *power(situ_tensor *base, situ_tensor *exponent) {
@@ -146,7 +152,26 @@ static situ_tensor *run_cast_like(situ__op_call *c) {
   if (c->node->format) return to_format(c, 2);
   return situ_to_dtype(situ__arg_tensor(c, 0), situ_dtype_of(situ__arg_tensor(c, 1)));
 }
+/* The bytes of another dtype of the same size, by way of the host. */
+static situ_tensor *run_bit_cast(situ__op_call *c) {
+  situ_tensor *x = situ__arg_tensor(c, 0);
+  const situ_dtype to = situ__arg_dtype(c, 1);
+  const situ_options there = { .dtype = to, .device = situ_device_of(x) };
+  const size_t size = situ_dtype_size(to);
+  if (to == SITU_BOOL || size != situ_dtype_size(situ_dtype_of(x)))
+    return situ__call_refuse(c, "gives another size of an element than it takes, or bools");
+  if (situ__flow_tracing) return situ__call_refuse(c, "has no form in a traced program");
+  if (situ_is_dry() || there.device.kind == SITU_META) return situ_empty_like(x, &there);
+  void *bytes = situ__call_take(c, situ_numel(x), size);
+  if (!bytes || situ_copy_to_host(x, bytes, (size_t)situ_numel(x) * size) != SITU_OK) return NULL;
+  return situ_from_host(bytes, (size_t)situ_numel(x) * size, situ_shape_of(x), &there);
+}
 static situ_tensor *same(situ_tensor *x) { return x; }
+static situ_tensor *run_has_element(situ__op_call *c) {
+  const unsigned char has = situ__arg_given(c, 0);
+  const situ_options o = situ__call_options(c, SITU_BOOL);
+  return situ_from_host(&has, 1, SITU_SCALAR, &o);
+}
 
 static situ_tensor *run_where(situ__op_call *c) {
   return situ_where(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1), situ__arg_tensor(c, 2));
@@ -256,6 +281,9 @@ static const situ__op_row rows[] = {
     .shapes = true },
   { "CastLike", "t input, t target_type, i? saturate, s? round_mode(up|down|nearest)", .inputs = 2,
     .run = run_cast_like },
+  { "BitCast", "t input, d to", .inputs = 1, .run = run_bit_cast },
+  UNARY("OptionalGetElement", same),
+  { "OptionalHasElement", "t? input", .inputs = 1, .run = run_has_element },
   { "Where", "t condition, t X, t Y", .inputs = 3, .run = run_where, .shapes = true },
 };
 const situ__op_family situ__onnx_elementwise_family = { rows, sizeof rows / sizeof *rows };

@@ -3,32 +3,43 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/size.h"
 #include "patterns.h"
 #include "program/graph/quantized.h"
 
 /* ---- linear quantisation, by tensor or along an axis ---- */
 
-/* A scale or zero point of the axis as a tensor that broadcasts to x. */
-static situ_tensor *along(situ_tensor *of_axis, const situ_tensor *x, int64_t axis) {
+/* A scale or zero point (argument k) as a tensor that broadcasts to x: one for all, one for each place of the axis, or
+   one for each block of so many. */
+static situ_tensor *along(const situ__op_call *c, int k, const situ_tensor *x) {
+  situ_tensor *t = situ__arg_tensor(c, k);
+  int64_t axis = situ__arg_int(c, 3), block = situ__arg_int(c, 4);
   situ_shape shape = { .ndim = situ_dim(x) };
-  if (!of_axis || situ_numel(of_axis) == 1) return of_axis ? situ_reshape(of_axis, SITU_SCALAR) : NULL;
-  for (int d = 0; d < shape.ndim; d++) shape.dim[d] = 1;
+  if (!t || (situ_numel(t) == 1 && block == 0)) return t ? situ_reshape(t, SITU_SCALAR) : NULL;
   if (axis < 0) axis += shape.ndim;
-  if (axis >= 0 && axis < shape.ndim) shape.dim[axis] = situ_numel(of_axis);
-  return situ_reshape(of_axis, shape);
+  if (axis < 0 || axis >= shape.ndim) return situ__call_refuse(c, "has an axis outside of its input");
+  const int64_t size = situ_size(x, (int)axis);
+  if (block) {
+    const int64_t each = situ__min_i64(block, size), blocks = each > 0 ? situ__ceil_div(size, each) : 0;
+    if (situ_dim(t) != shape.ndim || situ_size(t, (int)axis) != blocks)
+      return situ__call_refuse(c, "needs a scale for each block");
+    return situ_narrow(situ_repeat_interleave(t, each, SITU_SHAPE(axis)), (int)axis, 0, size);
+  }
+  for (int d = 0; d < shape.ndim; d++) shape.dim[d] = 1;
+  shape.dim[axis] = situ_numel(t);
+  return situ_reshape(t, shape);
 }
-static const char *quantize_lacks(const situ__op_call *c) { return situ__arg_int(c, 4) != 0 ? "is in blocks" : NULL; }
 static situ_tensor *run_dequantize(situ__op_call *c) {
-  situ_tensor *x = situ__arg_tensor(c, 0), *scale = along(situ__arg_tensor(c, 1), x, situ__arg_int(c, 3));
-  situ_tensor *zero = along(situ__arg_tensor(c, 2), x, situ__arg_int(c, 3));
+  situ_tensor *x = situ__arg_tensor(c, 0), *scale = along(c, 1, x), *zero = along(c, 2, x);
+  if (!scale) return NULL;
   x = situ_to_dtype(x, SITU_F32);
   if (zero) x = situ_sub(x, situ_to_dtype(zero, SITU_F32));
   const situ_dtype dtype = situ__arg_given(c, 5) ? situ__arg_dtype(c, 5) : situ_dtype_of(scale);
   return situ_to_dtype(situ_mul(x, situ_to_dtype(scale, SITU_F32)), dtype);
 }
 static situ_tensor *run_quantize(situ__op_call *c) {
-  situ_tensor *x = situ__arg_tensor(c, 0), *scale = along(situ__arg_tensor(c, 1), x, situ__arg_int(c, 3));
-  situ_tensor *zero = along(situ__arg_tensor(c, 2), x, situ__arg_int(c, 3));
+  situ_tensor *x = situ__arg_tensor(c, 0), *scale = along(c, 1, x), *zero = along(c, 2, x);
+  if (!scale) return NULL;
   const situ_dtype dtype = zero ? situ_dtype_of(zero) : situ__arg_given(c, 5) ? situ__arg_dtype(c, 5) : SITU_U8;
   if (c->node->format) {
     const bool whole = !c->node->format->exponent;
@@ -400,10 +411,10 @@ bool situ__match_quantized(situ__match *m, const situ__program_node *end) {
 
 static const situ__op_row rows[] = {
   { "DynamicQuantizeLinear", "t x", .inputs = 1, .results = 3, .run = run_dynamic_quantize },
-  { "QuantizeLinear", QUANTIZE, .inputs = 3, .lacks = quantize_lacks, .run = run_quantize },
-  { "DequantizeLinear", QUANTIZE, .inputs = 3, .lacks = quantize_lacks, .run = run_dequantize },
-  { "com.microsoft.QuantizeLinear", QUANTIZE, .inputs = 3, .lacks = quantize_lacks, .run = run_quantize },
-  { "com.microsoft.DequantizeLinear", QUANTIZE, .inputs = 3, .lacks = quantize_lacks, .run = run_dequantize },
+  { "QuantizeLinear", QUANTIZE, .inputs = 3, .run = run_quantize },
+  { "DequantizeLinear", QUANTIZE, .inputs = 3, .run = run_dequantize },
+  { "com.microsoft.QuantizeLinear", QUANTIZE, .inputs = 3, .run = run_quantize },
+  { "com.microsoft.DequantizeLinear", QUANTIZE, .inputs = 3, .run = run_dequantize },
   { "MatMulInteger", "t A, t B, t? a_zero_point, t? b_zero_point", .inputs = 4, .prepacked = 1,
     .run = run_matmul_integer },
   { "QLinearMatMul", OF("a") ", " OF("b") ", t y_scale, t y_zero_point", .inputs = 8, .prepacked = 7,
