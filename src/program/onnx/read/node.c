@@ -110,6 +110,8 @@ bool situ__onnx_on_device(situ__onnx *f, int32_t v, int32_t *out) {
 bool situ__onnx_on_host(situ__onnx *f, int32_t v, int32_t *out) {
   situ__program *p = f->program;
   *out = v;
+  if (f->about[v].format == &situ__onnx_sequence)
+    return situ__onnx_bad(f, SITU_E_FORMAT, "uses the sequence '%s' as a tensor", f->about[v].name);
   if (situ__onnx_place_of(f, v) != SITU__ONNX_CONSTANT)
     return f->about[v].initialiser ? situ__onnx_on_device(f, v, out) : true; /* it is read from there */
   if (f->about[v].listed) return true;

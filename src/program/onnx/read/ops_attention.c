@@ -258,8 +258,9 @@ static situ_tensor *run_linear_attention(situ__op_call *c) {
                      SITU_SHAPE(batch, heads, group, steps, size));
   a.state = past ? situ_to_dtype(past, SITU_F32) : situ_zeros(SITU_SHAPE(batch, heads, size, situ_size(a.v, 3)), &f32);
   situ_tensor **y = situ__call_take(c, steps, sizeof(situ_tensor *)), **state = situ__call_result(c, 1);
+  const bool same = situ_device_of(a.q).kind == SITU_META; /* all steps are, there */
   for (int64_t t = 0; y && t < steps; t++)
-    if (!(y[t] = attend_step(&a, t))) return NULL;
+    if (!(y[t] = same && t ? y[0] : attend_step(&a, t))) return NULL;
   if (!y) return NULL;
   if (state) *state = situ_to_dtype(a.state, situ_dtype_of(past ? past : query));
   situ_tensor *all = situ_flatten(situ_stack(y, (int)steps, 3), 1, 2); /* [N, heads, L, E] */

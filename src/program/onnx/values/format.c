@@ -112,8 +112,9 @@ static situ_tensor *cast_whole(const situ__onnx_format *f, situ_tensor *x) {
     if (situ_item_i64(situ_amin(y, &(situ_reduce_options){ .keepdim = false }), &least) != SITU_OK) return NULL;
     return least < 0 ? refuse_wide() : y;
   }
-  const double codes = ldexp(1, f->bits), half = f->is_signed ? codes / 2 : 0;
-  y = situ_sub_scalar(situ_remainder_scalar(situ_add_scalar(y, half), codes), half);
+  const double codes = ldexp(1, f->bits), half = codes / 2;
+  y = situ_remainder_scalar(y, codes);
+  if (f->is_signed) y = situ_sub_scalar(situ_remainder_scalar(situ_add_scalar(y, half), codes), half);
   return situ_to_dtype(y, f->wide);
 }
 
