@@ -15,8 +15,9 @@ enum {
   CHUNK = 2 << 20, /* a huge page */
   PIECE = 16 << 10,
   IN_CHUNK = CHUNK / PIECE,
-  FEW = 64,  /* slabs of a process without chunks: 1 MiB, so that a small process does not hold 2 */
-  REST = 64, /* left over, so that the allocator's own words and the next piece follow without a gap */
+  SPARES = 4, /* kept, and a quarter of those in use */
+  FEW = 64,   /* slabs of a process without chunks: 1 MiB, so that a small process does not hold 2 */
+  REST = 64,  /* left over, so that the allocator's own words and the next piece follow without a gap */
   CLASSES = SITU__SLAB_LARGEST / SITU__SLAB_STEP,
   WORDS = PIECE / SITU__SLAB_STEP / 64
 };
@@ -41,8 +42,9 @@ _Static_assert(sizeof(slab) <= SITU__SLAB_STEP, "the first object's place");
 static uint32_t lock; /* guards all slabs */
 static slab *roomy[CLASSES], *full[CLASSES];
 static chunk *chunks; /* those in use that have vacant pieces */
-static chunk *spare;  /* a chunk that is not in use, so that it is not allocated and freed again and again; or NULL */
-static uint32_t few;  /* slabs outside chunks, at most FEW while there is memory for chunks */
+static chunk *spare;  /* those that are not in use, kept as a call on a model frees what the next one allocates */
+static uint32_t used, spares; /* their numbers */
+static uint32_t few;          /* slabs outside chunks, at most FEW while there is memory for chunks */
 
 void situ__slab_lock(void) { situ__spin_lock(&lock); }
 void situ__slab_unlock(void) { situ__spin_unlock(&lock); }
@@ -86,14 +88,20 @@ static chunk *make_chunk(void) {
 
 static chunk *open_chunk(void) {
   chunk *c = spare ? spare : make_chunk();
-  spare = NULL;
-  if (c) link_chunk(c);
+  if (!c) return NULL;
+  if (c == spare) spare = c->next, spares--;
+  link_chunk(c);
+  used++;
   return c;
 }
 
-static void drop_chunk(chunk *c) {
-  if (c) situ__free(c->memory);
-  situ__free(c);
+/* A list of them. */
+static void drop_chunks(chunk *c) {
+  for (chunk *next; c; c = next) {
+    next = c->next;
+    situ__free(c->memory);
+    situ__free(c);
+  }
 }
 
 /* The first free one of a set that is not empty. */
@@ -121,16 +129,26 @@ static void *take_piece(chunk **from) {
   return c->memory + take_bit(c->free) * PIECE;
 }
 
-/* Returns the chunk that is to be freed, if any, when the lock is released. */
+/* Returns the list of chunks that are to be freed when the lock is released. */
 static chunk *give_piece(slab *s) {
   chunk *c = s->from;
   if (c->vacant++ == 0) link_chunk(c);
   give_bit(c->free, (size_t)((char *)s - c->memory) / PIECE);
   if (c->vacant < IN_CHUNK) return NULL;
   unlink_chunk(c);
-  chunk *old = spare;
+  used--;
+  c->next = spare;
   spare = c;
-  return old;
+  spares++;
+  chunk *rest = NULL;
+  while (spares > SPARES + used / 4) {
+    chunk *old = spare;
+    spare = old->next;
+    spares--;
+    old->next = rest;
+    rest = old;
+  }
+  return rest;
 }
 
 static slab *open_slab(uint32_t size) {
@@ -174,7 +192,7 @@ static __attribute__((noinline)) void close_slab(slab *s) {
   few -= own != NULL;
   situ__spin_unlock(&lock);
   situ__free(own);
-  drop_chunk(rest);
+  drop_chunks(rest);
 }
 
 void situ__slab_give(void *given) {
@@ -195,8 +213,9 @@ void situ__slab_trim(void) {
   situ__spin_lock(&lock);
   chunk *old = spare;
   spare = NULL;
+  spares = 0;
   situ__spin_unlock(&lock);
-  drop_chunk(old);
+  drop_chunks(old);
 }
 
 static void visit_list(slab *s, void (*visit)(void *object, void *payload), void *payload) {

@@ -310,10 +310,10 @@ static void hook_sees_everything(void **state) {
 }
 
 /* Objects of 1 KiB and of 64 bytes: those of 1 MiB are from small pieces, more from huge pages, and where there are none
-   from small pieces. What is kept of them is one huge page. */
+   from small pieces. Four huge pages are kept. */
 static void many_slabs_are_from_huge_pages(void **state) {
   (void)state;
-  enum { KIB = 6000, LINES = 5 };
+  enum { KIB = 12000, LINES = 5, SPARES = 4 };
   static unsigned char *object[KIB * (1 + LINES)];
   situ__small_trim();
   situ_set_allocator(&counted);
@@ -328,14 +328,14 @@ static void many_slabs_are_from_huge_pages(void **state) {
       memset(object[i], i % 251, size);
       if (i == 700 * (1 + LINES)) assert_int_equal(huge, 0);
     }
-    assert_in_range(huge, no_huge ? 0 : 3, no_huge ? 0 : 4);
+    assert_in_range(huge, no_huge ? 0 : 7, no_huge ? 0 : 8);
     for (int pass = 0; pass < 2; pass++) /* all places of all sizes are free at the end, in any order */
       for (int i = pass; i < KIB * (1 + LINES); i += 2) {
         const size_t size = i % (1 + LINES) ? 64 : 1024;
-        for (size_t k = 0; k < size; k++) assert_int_equal(object[i][k], i % 251);
+        for (size_t k = 0; k < size; k += size - 1) assert_int_equal(object[i][k], i % 251);
         situ__slab_give(object[i]);
       }
-    assert_int_equal(held, before + (no_huge ? 0 : 2));
+    assert_int_equal(held, before + (no_huge ? 0 : 2 * SPARES));
     const int64_t opened = huge;
     void *again = situ__slab_take(64);
     assert_non_null(again);
