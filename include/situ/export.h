@@ -105,8 +105,8 @@ typedef struct situ_export_size {
 /** An input. */
 typedef struct situ_export_input {
   const char *name; /**< lives as long as the module, as do the symbols */
-  situ_dtype dtype;
-  int ndim; /**< -1: any */
+  situ_dtype dtype; /**< of one that situ lacks (ONNX): the wider one in which the program has its values */
+  int ndim;         /**< -1: any */
   situ_export_size size[SITU_MAX_DIMS];
 } situ_export_input;
 

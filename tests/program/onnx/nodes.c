@@ -178,9 +178,10 @@ static void agree_with_onnx(void **state) {
   situ_error_mode(SITU_ERROR_QUIET);
   for (int i = 0; i < count; i++) {
     const verdict v = check_node(dir, names[i], why, sizeof why);
-    if (v == FAILED && is_drawn(names[i])) drawn++;
+    const bool by_chance = v == FAILED && is_drawn(names[i]);
+    if (by_chance) drawn++;
     else of[v]++;
-    if (v == FAILED || (v == REFUSED && !committed))
+    if ((v == FAILED && !by_chance) || (v == REFUSED && !committed))
       print_message("%s %s: %.600s\n", v == REFUSED ? "REFUSED" : "FAILED", names[i], why);
   }
   situ_error_mode(SITU_ERROR_LOG);

@@ -105,9 +105,9 @@ bool situ__onnx_build(situ__onnx *f, situ_nn_module *m) {
   for (int32_t i = 0; fine && i < p->parts; i++) {
     const int32_t v = f->part_of[i];
     const situ__onnx_value *about = &f->about[v];
-    const situ_nn_kind kind = !about->initialiser ? SITU_NN_TRANSIENT
-                              : about->weight     ? SITU_NN_PARAMETER
-                                                  : SITU_NN_BUFFER;
+    /* Of a format the model keeps the codes, so that a new value would not be written. */
+    const bool fixed = !about->initialiser || about->format;
+    const situ_nn_kind kind = fixed ? SITU_NN_TRANSIENT : about->weight ? SITU_NN_PARAMETER : SITU_NN_BUFFER;
     situ_tensor *t = load_part(f, v);
     fine = t && add_children(f, m, &made, p->part[i].path) && situ_nn_add_tensor(m, p->part[i].path, NULL, t, kind);
   }
