@@ -4,6 +4,7 @@
    SPDX-License-Identifier: MIT */
 /* test-links: situ_test_paper */
 /* test-devices: cpu */
+/* test-slow: cpu/sanitized */
 #include <math.h>
 #include <string.h>
 

@@ -213,9 +213,11 @@ static bool rebuild_tensor(unpickler *u, const value *arguments, int version) {
   return push_tensor(u, &t);
 }
 
+/* A parameter of something unknown is that. */
 static bool rebuild_parameter(unpickler *u, const value *arguments) {
   const situ__pickle *p = u->pickle;
-  const bool fine = arguments->count == 3 && p->value[arguments->item[0]].kind == SITU__PICKLE_TENSOR &&
+  const int of = arguments->count == 3 ? p->value[arguments->item[0]].kind : SITU__PICKLE_NONE;
+  const bool fine = (of == SITU__PICKLE_TENSOR || of == SITU__PICKLE_OBJECT) &&
                     is_plain(&p->value[arguments->item[1]], &p->value[arguments->item[2]], NULL);
   if (!fine) return situ__unpickle_bad(u, "with a parameter of other parts than torch writes");
   return situ__unpickle_push(u, arguments->item[0]);
