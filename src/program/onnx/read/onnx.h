@@ -174,7 +174,7 @@ situ__program_node *situ__onnx_add_part(situ__onnx *f, const situ__onnx_node *no
 /* Adds a Loop or a Scan and the nodes of its body (loops.c). */
 bool situ__onnx_add_loop(situ__onnx *f, const situ__onnx_node *node, const situ__onnx_attribute *list, int count,
                          int depth);
-/* Adds an If and the nodes of its branches (branches.c). */
+/* Adds an If and the nodes of its branches (loops.c). */
 bool situ__onnx_add_if(situ__onnx *f, const situ__onnx_node *node, const situ__onnx_attribute *list, int count,
                        int depth);
 
