@@ -60,8 +60,8 @@ out:
 /* Models of many small tensors are compared: what a rank needs for that does not grow with the ranks. */
 static void a_comparison_costs_the_same_for_any_number_of_ranks(void **state) {
   (void)state;
-  enum { MANY = 1000 }; /* memory comes in pieces of 2 MiB */
-  static const int sizes[] = { 4, 32 };
+  enum { MANY = 4000 }; /* many, as memory comes in pieces of 2 MiB, of which some is left from before */
+  static const int sizes[] = { 8, 32 };
   long long most[2];
   for (int i = 0; i < 2; i++) {
     const int size = sizes[i];
@@ -71,7 +71,6 @@ static void a_comparison_costs_the_same_for_any_number_of_ranks(void **state) {
       situ_manual_seed(7);
       models[r] = make_deep(MANY, 1);
     }
-    SITU_IGNORE(situ_empty_cache(situ_dev("cpu"))); /* nor is any left from what was before */
     const long long before = heap_begin();
     world_run(situ_comm_sim_new(size, NULL), ranks, size, compare, models, 60);
     most[i] = (atomic_load(&heap_most) - before) / size;
@@ -97,6 +96,7 @@ static void divide(world_rank *self) {
   situ_dist_zero *zero = NULL;
   MUST(ddp);
   MUST((zero = situ_dist_zero3_new(situ_nn_parameters(m), ddp, NULL, situ_optim_sgd, 0.1, NULL)));
+  MUST(situ_empty_cache(situ_dev("cpu")) == SITU_OK); /* what is kept for later */
   h->bytes = (atomic_load(&heap_bytes) - before) / h->layers;
 out:
   situ_dist_zero_free(zero);
@@ -104,17 +104,18 @@ out:
   situ_nn_free(m);
 }
 
-/* Each layer is a unit with a bucket of its own. */
+/* Each layer is a unit with a bucket of its own. Twice, since pieces of 2 MiB are held for a part of them; a list of
+   all in each would be 32 times. */
 static void many_buckets_cost_what_one_does(void **state) {
   (void)state;
-  held few = { .layers = 100 }, many = { .layers = 1600 }, *const all[] = { &few, &many };
+  held few = { .layers = 100 }, many = { .layers = 3200 }, *const all[] = { &few, &many };
   for (int i = 0; i < 2; i++) {
     world_rank rank[WORLD_MOST];
     world_run(situ_comm_sim_new(1, NULL), rank, 1, divide, all[i], 60);
     expect_rank_ok(rank);
     print_message("stage 3: %lld bytes a layer of %d\n", all[i]->bytes, all[i]->layers);
   }
-  if (2 * many.bytes > 3 * few.bytes) fail_msg("%lld bytes a layer of %d", many.bytes, many.layers);
+  if (many.bytes > 2 * few.bytes) fail_msg("%lld bytes a layer of %d", many.bytes, many.layers);
 }
 
 int main(void) {
