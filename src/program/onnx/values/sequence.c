@@ -18,9 +18,10 @@ static bool add(const situ__op_call *c, situ__value *out, situ_tensor *t) {
   if (list->count == SITU__CALL_MOST) return situ__call_refuse(c, "gives a sequence of more than 131072 tensors");
   return t && situ__value_add(out, t);
 }
-static bool add_some(const situ__op_call *c, situ__value *out, situ_tensor *const *t, int64_t count) {
+/* Those from `first` on, before `end`. */
+static bool add_some(const situ__op_call *c, situ__value *out, situ_tensor *const *t, int64_t first, int64_t end) {
   bool fine = true;
-  for (int64_t i = 0; i < count && fine; i++) fine = add(c, out, t[i]);
+  for (int64_t i = first; i < end && fine; i++) fine = add(c, out, t[i]);
   return fine;
 }
 
@@ -49,7 +50,7 @@ static bool run_construct(situ__op_call *c, situ__value *out) {
   situ_scope scope;
   int count;
   situ_tensor **list = situ__arg_tensors(c, 0, &count);
-  return list && end_list(out, &scope, begin_list(out, &scope) && add_some(c, out, list, count));
+  return list && end_list(out, &scope, begin_list(out, &scope) && add_some(c, out, list, 0, count));
 }
 static bool run_empty(situ__op_call *c, situ__value *out) {
   situ_scope scope;
@@ -62,8 +63,8 @@ static bool run_insert(situ__op_call *c, situ__value *out) {
   int64_t at;
   if (!list || !read_place(c, 2, list->count, list->count + 1, &at)) return false;
   return end_list(out, &scope,
-                  begin_list(out, &scope) && add_some(c, out, list->tensor, at) &&
-                      add(c, out, situ__arg_tensor(c, 1)) && add_some(c, out, list->tensor + at, list->count - at));
+                  begin_list(out, &scope) && add_some(c, out, list->tensor, 0, at) &&
+                      add(c, out, situ__arg_tensor(c, 1)) && add_some(c, out, list->tensor, at, list->count));
 }
 static bool run_erase(situ__op_call *c, situ__value *out) {
   const situ__value_list *list = list_at(c, 0);
@@ -71,8 +72,8 @@ static bool run_erase(situ__op_call *c, situ__value *out) {
   int64_t at;
   if (!list || !read_place(c, 1, list->count, list->count, &at)) return false;
   return end_list(out, &scope,
-                  begin_list(out, &scope) && add_some(c, out, list->tensor, at) &&
-                      add_some(c, out, list->tensor + at + 1, list->count - at - 1));
+                  begin_list(out, &scope) && add_some(c, out, list->tensor, 0, at) &&
+                      add_some(c, out, list->tensor, at + 1, list->count));
 }
 
 /* Lengths along the dimension: as the file says, all of one length but for the last, or 1. */
