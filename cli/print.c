@@ -53,7 +53,7 @@ void cli_print_left(const situ_safetensors *f, bool json) {
   for (; situ_safetensors_left_at(f, count, &one); count++) {
     if (!json && count >= LINES) continue;
     if (json) printf(count ? ", " : ",\n \"left\": {"), cli_print_json(one.key);
-    else printf("left      "), cli_print_text(one.key, 0);
+    else printf("left      "), cli_print_text(*one.key ? one.key : "(all)", 0);
     printf(": ");
     if (json) cli_print_json(one.value);
     else printf("%s\n", one.value);
