@@ -425,13 +425,14 @@ situ_status situ_nn_run_move_hooks(situ_nn_module *m, situ_device from, situ_dev
   return SITU_OK;
 }
 
-static bool remove_hook(const char *op, situ_nn_module *m, int64_t handle) {
+/* own: the hook is the library's, which have texts; else it stays. */
+static bool remove_hook(const char *op, situ_nn_module *m, int64_t handle, bool own) {
   SITU__CLAIM(claim);
   if (!situ__nn_change(op, m, &claim)) return false;
   struct situ_nn_hooks *hooks = m->hooks;
   int64_t kept = 0;
   for (int64_t i = 0; hooks && i < hooks->count; i++) {
-    if (hooks->list[i].id != handle) hooks->list[kept++] = hooks->list[i];
+    if (hooks->list[i].id != handle || (hooks->list[i].text && !own)) hooks->list[kept++] = hooks->list[i];
     else situ__drop_text(hooks->list[i].text);
   }
   if (hooks) hooks->count = kept;
@@ -440,9 +441,7 @@ static bool remove_hook(const char *op, situ_nn_module *m, int64_t handle) {
 
 void situ_nn_remove_hook(situ_nn_module *m, int64_t handle) {
   if (!m || !situ__nn_given("nn_remove_hook", "module", m)) return;
-  for (int64_t i = 0; m->hooks && i < m->hooks->count; i++)
-    if (m->hooks->list[i].id == handle && m->hooks->list[i].text) return; /* the library's own */
-  (void)remove_hook("nn_remove_hook", m, handle);
+  (void)remove_hook("nn_remove_hook", m, handle, false);
 }
 
 void situ__nn_free_hooks(struct situ_nn_hooks *hooks) {
@@ -471,7 +470,7 @@ situ_status situ_nn_set_own_hook(const char *op, situ_nn_module *m, situ_nn_hook
       return situ_error();
     }
   }
-  return !old || remove_hook(op, m, replaced) ? SITU_OK : situ_error();
+  return !old || remove_hook(op, m, replaced, true) ? SITU_OK : situ_error();
 }
 
 bool situ_nn_has_own_hook(const situ_nn_module *m, situ_nn_hook hook) {

@@ -109,7 +109,8 @@ situ_status situ_lr_scheduler_step(situ_lr_scheduler *s) {
     return situ__fail(SITU_E_ARG, op, "%s needs the metrics of the epoch: situ_lr_scheduler_step_metrics(s, metrics)",
                       s->type->name);
   static bool said;
-  if (s->last_epoch == 0 && !s->o->stepped && !__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
+  if (s->last_epoch == 0 && !__atomic_load_n(&s->o->stepped, __ATOMIC_RELAXED) &&
+      !__atomic_exchange_n(&said, true, __ATOMIC_RELAXED))
     situ__log("%s: %s is stepped before its optimiser, so that the first rate is not used: call situ_optim_step first; "
               "this line is not warned of again",
               op, s->type->name);

@@ -278,7 +278,7 @@ static situ_status step(situ_optim *o, double grad_scale) {
     o->lists[g] = (situ_optimizer_list){ situ__optim_params(group, grad_scale), o->active + total, group->active };
     total += group->active;
   }
-  o->stepped = true;
+  __atomic_store_n(&o->stepped, true, __ATOMIC_RELAXED); /* schedules of other threads look at it */
   return (int)o->rule < SITU_RULES ? step_by_kernel(o, grad_scale) : step_by_ops(o, grad_scale);
 }
 

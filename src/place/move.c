@@ -69,10 +69,13 @@ static bool is_again(const situ__move_requests *w, int64_t i) {
   return again;
 }
 
-/* Offloading ends, or begins again, with the move: so hooks see it. */
+/* Offloading ends, or begins again, with the move: so hooks see it. Others are not written: calls look at them. */
 static void set_offloads(const situ__move_requests *w, bool moved) {
-  for (int64_t i = 0; i < w->homes; i++)
-    w->home[i].module->computes_on = moved ? w->home[i].computes_then : w->home[i].computes_on;
+  for (int64_t i = 0; i < w->homes; i++) {
+    const struct situ__home *h = &w->home[i];
+    if (!situ_device_equal(h->computes_then, h->computes_on))
+      h->module->computes_on = moved ? h->computes_then : h->computes_on;
+  }
 }
 
 /* Everything has moved. Returns false after a hook has recorded an error. */

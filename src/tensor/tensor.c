@@ -66,7 +66,7 @@ static void enlist(situ_tensor *t) {
   situ__stripe_lock(s);
   t->next_handle = s->handles;
   if (s->handles) s->handles->prev_handle = t;
-  s->handles = t;
+  __atomic_store_n(&s->handles, t, __ATOMIC_RELAXED); /* adopt.c looks whether there are any */
   situ__stripe_unlock(s);
 }
 
@@ -76,7 +76,7 @@ static void delist(situ_tensor *t) {
   if (__atomic_load_n(&s->refs, __ATOMIC_ACQUIRE) == 1) return;
   situ__stripe_lock(s);
   if (t->prev_handle) t->prev_handle->next_handle = t->next_handle;
-  else s->handles = t->next_handle;
+  else __atomic_store_n(&s->handles, t->next_handle, __ATOMIC_RELAXED);
   if (t->next_handle) t->next_handle->prev_handle = t->prev_handle;
   if (situ__is_lease(t)) situ__lease_ended(t);
   situ__stripe_unlock(s);

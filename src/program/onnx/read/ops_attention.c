@@ -120,15 +120,16 @@ static situ_tensor *run_attention(situ__op_call *c) {
                   .v = split_heads(situ__arg_tensor(c, V), kv_heads),
                   .cap = situ__arg_number(c, SOFTCAP) };
   if (!a.q || !a.k || !a.v) return NULL;
-  if (situ_dim(a.q) != 4 || situ_dim(a.k) != 4 || situ_size(a.k, 1) < 1 || situ_size(a.q, 1) % situ_size(a.k, 1))
-    return situ__call_refuse(c, "needs 3 or 4 dimensions, and heads that those of the keys divide");
   if (past_key && past_value) {
     a.past = situ_size(past_key, 2);
     a.k = situ_cat((situ_tensor *[]){ past_key, a.k }, 2, 2);
     a.v = situ_cat((situ_tensor *[]){ past_value, a.v }, 2, 2);
   }
+  if (!a.k || !a.v) return NULL;
+  if (situ_dim(a.q) != 4 || situ_dim(a.k) != 4 || situ_size(a.k, 1) < 1 || situ_size(a.q, 1) % situ_size(a.k, 1))
+    return situ__call_refuse(c, "needs 3 or 4 dimensions, and heads that those of the keys divide");
   a.scale = situ__arg_given(c, SCALE) ? situ__arg_number(c, SCALE) : 1 / sqrt((double)situ_size(a.q, -1));
-  if (!a.k || !a.v || !read_bias(c, &a)) return NULL;
+  if (!read_bias(c, &a)) return NULL;
   if (wants(c, 1)) c->result[1] = a.k;
   if (wants(c, 2)) c->result[2] = a.v;
   situ_tensor *y = attend(c, &a);
