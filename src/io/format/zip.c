@@ -219,8 +219,15 @@ static int by_header(const void *a, const void *b) {
   return (x->header > y->header) - (x->header < y->header);
 }
 
-int situ__zip_by_name(const void *a, const void *b) {
+static int by_name(const void *a, const void *b) {
   return strcmp(((const situ__zip_entry *)a)->name, ((const situ__zip_entry *)b)->name);
+}
+
+const situ__zip_entry *situ__zip_sort(situ__zip *z) {
+  if (z->count > 1) qsort(z->entry, (size_t)z->count, sizeof *z->entry, by_name);
+  for (int64_t i = 1; i < z->count; i++)
+    if (by_name(&z->entry[i - 1], &z->entry[i]) == 0) return &z->entry[i];
+  return NULL;
 }
 
 /* No byte belongs to two entries. Then sorts by name, which brings equal names together. */
@@ -230,11 +237,8 @@ static bool check_apart(reader *r) {
   for (int64_t i = 1; i < z->count; i++)
     if (z->entry[i].header < z->entry[i - 1].offset + z->entry[i - 1].bytes)
       return bad_entry(r, SITU_E_FORMAT, z->entry[i].name, "that overlaps another");
-  if (z->count > 1) qsort(z->entry, (size_t)z->count, sizeof *z->entry, situ__zip_by_name);
-  for (int64_t i = 1; i < z->count; i++)
-    if (situ__zip_by_name(&z->entry[i - 1], &z->entry[i]) == 0)
-      return bad_entry(r, SITU_E_FORMAT, z->entry[i].name, "twice");
-  return true;
+  const situ__zip_entry *twice = situ__zip_sort(z);
+  return !twice || bad_entry(r, SITU_E_FORMAT, twice->name, "twice");
 }
 
 /* Removes what is left out; their names stay in memory. */
@@ -291,7 +295,7 @@ void situ__zip_free(situ__zip *zip) {
 
 const situ__zip_entry *situ__zip_find(const situ__zip *zip, const char *name) {
   const situ__zip_entry wanted = { .name = (char *)name };
-  return zip->count ? bsearch(&wanted, zip->entry, (size_t)zip->count, sizeof wanted, situ__zip_by_name) : NULL;
+  return zip->count ? bsearch(&wanted, zip->entry, (size_t)zip->count, sizeof wanted, by_name) : NULL;
 }
 
 const situ__zip_entry *situ__zip_find_inside(const situ__zip *zip, const char *name) {

@@ -32,8 +32,8 @@ typedef struct situ__zip {
    an error, with nothing left to free. */
 bool situ__zip_open(situ__zip *zip, const situ__zip_source *source);
 void situ__zip_free(situ__zip *zip);
-/* For qsort and bsearch: the order of the entries. */
-int situ__zip_by_name(const void *a, const void *b);
+/* Sorts entries for situ__zip_find; returns one whose name another has, too, or NULL. */
+const situ__zip_entry *situ__zip_sort(situ__zip *zip);
 /* Returns NULL for an absent name. */
 const situ__zip_entry *situ__zip_find(const situ__zip *zip, const char *name);
 /* Torch's writers put all entries into one directory: finds "DIRECTORY/name", where DIRECTORY is that of the first

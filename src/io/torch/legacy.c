@@ -142,11 +142,8 @@ static bool place_all(situ__torch *t, const situ__pickle *keys, const situ__pick
     if (!place_storage(t, list, (char *)keys->value[root->item[i]].text, &at)) return false;
   if (at != t->source.bytes && !t->options.lenient)
     return situ__torch_refuse(t, SITU_E_FORMAT, "has bytes after its last storage");
-  if (t->zip.count > 1) qsort(t->zip.entry, (size_t)t->zip.count, sizeof *t->zip.entry, situ__zip_by_name);
-  for (int64_t i = 1; i < t->zip.count; i++)
-    if (situ__zip_by_name(&t->zip.entry[i - 1], &t->zip.entry[i]) == 0)
-      return refuse_storage(t, t->zip.entry[i].name, "twice");
-  return true;
+  const situ__zip_entry *twice = situ__zip_sort(&t->zip);
+  return !twice || refuse_storage(t, twice->name, "twice");
 }
 
 /* The storages become entries as of an archive, under their keys. */

@@ -41,16 +41,13 @@ static situ_tensor *run_quantize(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0), *scale = along(c, 1, x), *zero = along(c, 2, x);
   if (!scale) return NULL;
   const situ_dtype dtype = zero ? situ_dtype_of(zero) : situ__arg_given(c, 5) ? situ__arg_dtype(c, 5) : SITU_U8;
-  if (c->node->format) {
-    const bool whole = !c->node->format->exponent;
-    situ_tensor *y = situ_div(situ_to_dtype(x, SITU_F32), situ_to_dtype(scale, SITU_F32));
-    if (whole) y = situ_round(y);
-    if (zero) y = situ_add(y, situ_to_dtype(zero, SITU_F32));
-    return situ__onnx_format_quantize(c->node->format, y, !situ__arg_given(c, 6) || situ__arg_flag(c, 6));
-  }
-  if (dtype != SITU_U8 && dtype != SITU_I8 && dtype != SITU_I16)
+  if (!c->node->format && dtype != SITU_U8 && dtype != SITU_I8 && dtype != SITU_I16)
     return situ__call_refuse(c, "gives a dtype other than u8, i8 and i16");
-  return situ__quantized_saturate(situ_div(situ_to_dtype(x, SITU_F32), situ_to_dtype(scale, SITU_F32)), zero, dtype);
+  situ_tensor *y = situ_div(situ_to_dtype(x, SITU_F32), situ_to_dtype(scale, SITU_F32));
+  if (!c->node->format) return situ__quantized_saturate(y, zero, dtype);
+  if (!c->node->format->exponent) y = situ_round(y); /* a whole number */
+  if (zero) y = situ_add(y, situ_to_dtype(zero, SITU_F32));
+  return situ__onnx_format_quantize(c->node->format, y, !situ__arg_given(c, 6) || situ__arg_flag(c, 6));
 }
 /* To u8, by the range of the values and 0. */
 static situ_tensor *run_dynamic_quantize(situ__op_call *c) {
