@@ -31,7 +31,7 @@ static bool has_refs(const int64_t *refs, int64_t count) { return __atomic_load_
 /* A copy that is on the way into the storage owns it, too. */
 static bool has_tensors(const situ_storage *s, int64_t count) {
   const int64_t refs = __atomic_load_n(&s->refs, __ATOMIC_ACQUIRE);
-  return refs == count || (refs == count + 1 && __atomic_load_n(&s->flags, __ATOMIC_RELAXED) & SITU_STORAGE_PENDING);
+  return refs == count || (refs == count + 1 && situ__storage_flags(s) & SITU_STORAGE_PENDING);
 }
 
 /* The base of a view may be alive only because of the view. */

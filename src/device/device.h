@@ -105,21 +105,28 @@ uint64_t situ__storage_newest(void);
 bool situ__storage_since(const situ_storage *storage, uint64_t newest);
 void situ__storage_retain(situ_storage *storage);
 void situ__storage_release(situ_storage *storage);
+/* A storage's flags, which other threads may ask for while its memory moves. */
+static inline uint32_t situ__storage_flags(const situ_storage *storage) {
+  return __atomic_load_n(&storage->flags, __ATOMIC_RELAXED);
+}
+static inline void situ__storage_set_flags(situ_storage *storage, uint32_t flags) {
+  __atomic_store_n(&storage->flags, flags, __ATOMIC_RELAXED);
+}
 /* Counts a write of all of it: bumps the version, clears the unwritten flag. The increment need not be atomic:
    concurrent writes to one tensor are a data race of the program. */
 static inline void situ__storage_wrote(situ_storage *storage) {
   const uint32_t version = __atomic_load_n(&storage->version, __ATOMIC_RELAXED);
   __atomic_store_n(&storage->version, version + 1, __ATOMIC_RELAXED);
-  const uint32_t flags = __atomic_load_n(&storage->flags, __ATOMIC_RELAXED);
+  const uint32_t flags = situ__storage_flags(storage);
   if (!(flags & SITU_STORAGE_UNWRITTEN)) return;
   if (__builtin_expect(storage->written != NULL, 0)) /* threads that write other parts may set other flags */
     (void)__atomic_and_fetch(&storage->flags, ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
-  else __atomic_store_n(&storage->flags, flags & ~SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
+  else situ__storage_set_flags(storage, flags & ~SITU_STORAGE_UNWRITTEN);
 }
 
 /* ---- parts that are written (written.c) ---- */
 static inline bool situ__is_filled(const situ_storage *storage) {
-  return !(__atomic_load_n(&storage->flags, __ATOMIC_RELAXED) & SITU_STORAGE_UNWRITTEN);
+  return !(situ__storage_flags(storage) & SITU_STORAGE_UNWRITTEN);
 }
 /* A part of it at least holds values. */
 static inline bool situ__holds_some(const situ_storage *storage) {
@@ -134,7 +141,7 @@ int64_t situ__first_unwritten(const situ_view_desc *v) SITU_COLD;
 /* Asked before a write through a view: whether parts of the storage hold no value after it. Then situ__wrote_part, or
    situ__wrote_bytes, is called after the write, which itself counts as one of all. */
 static inline bool situ__writes_part(const situ_view_desc *v) {
-  const uint32_t flags = __atomic_load_n(&v->storage->flags, __ATOMIC_RELAXED);
+  const uint32_t flags = situ__storage_flags(v->storage);
   const uint32_t none = SITU__STORAGE_NOWHERE | SITU_STORAGE_VOID;
   return __builtin_expect(flags & SITU_STORAGE_UNWRITTEN, 0) && !(flags & none) && v->numel &&
          v->storage->device.kind != SITU_META && (size_t)v->numel << situ__dtypes[v->dtype].shift != v->storage->bytes;

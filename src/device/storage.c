@@ -127,13 +127,12 @@ void situ__storage_replace(situ_storage *storage, situ_storage *source, size_t a
   storage->recipe = source->recipe; /* on meta */
   source->recipe = NULL;
   if (old.recipe) situ__device_up.release_recipe(old.recipe);
-  storage->flags &= ~whose;
-  if (storage->flags & SITU_STORAGE_EXPOSED)
-    storage->flags = (storage->flags & ~(uint32_t)SITU_STORAGE_EXPOSED) | SITU_STORAGE_LEFT;
+  uint32_t flags = old.flags & ~whose;
+  if (flags & SITU_STORAGE_EXPOSED) flags = (flags & ~(uint32_t)SITU_STORAGE_EXPOSED) | SITU_STORAGE_LEFT;
+  situ__storage_set_flags(storage, flags | (shared ? SITU_STORAGE_SLICE : 0));
   if (shared) {
     storage->data = source->data ? (char *)source->data + at : NULL; /* a dry run has none */
     storage->payload = source;
-    storage->flags |= SITU_STORAGE_SLICE;
     if (!storage->seat) (void)situ__seat_take(NULL, storage); /* without one it has no name there, but source has one */
   } else {
     storage->data = source->data;
@@ -149,7 +148,7 @@ void situ__storage_become_sample(situ_storage *storage, void (*release)(void *),
   storage->data = NULL;
   storage->release = release;
   storage->payload = payload;
-  storage->flags = SITU_STORAGE_SAMPLE;
+  situ__storage_set_flags(storage, SITU_STORAGE_SAMPLE);
   free_memory(&old);
 }
 
@@ -158,13 +157,13 @@ void situ__storage_leave(situ_storage *storage, const char *where) {
   storage->data = NULL;
   storage->release = NULL;
   storage->payload = (void *)(uintptr_t)where;
-  storage->flags = SITU_STORAGE_AWAY | SITU_STORAGE_UNWRITTEN;
+  situ__storage_set_flags(storage, SITU_STORAGE_AWAY | SITU_STORAGE_UNWRITTEN);
   situ__forget_written(storage);
   free_memory(&old);
 }
 
 void situ__storage_return(situ_storage *storage, situ_storage *source) {
-  storage->flags = source->flags & SITU_STORAGE_UNWRITTEN;
+  situ__storage_set_flags(storage, source->flags & SITU_STORAGE_UNWRITTEN);
   storage->written = source->written;
   source->written = NULL;
   storage->data = source->data;

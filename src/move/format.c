@@ -49,7 +49,7 @@ static void commit(const char *op, situ_tensor *t, situ_tensor *copy, void *site
   const uint32_t unwritten = s->written ? 0 : s->flags & SITU_STORAGE_UNWRITTEN;
   situ__storage_replace(s, copy->view.storage, 0, s->bytes, false);
   situ__forget_written(s); /* its elements lie elsewhere: all counts as written */
-  s->flags = (s->flags & ~(uint32_t)SITU_STORAGE_UNWRITTEN) | unwritten;
+  situ__storage_set_flags(s, (s->flags & ~(uint32_t)SITU_STORAGE_UNWRITTEN) | unwritten);
   s->moved_at = site;
   s->moved_by = op;
   for (situ_tensor *h = situ__handles_begin(s); h; h = h->next_handle) {

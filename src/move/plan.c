@@ -389,7 +389,7 @@ static void set_dtype(situ_storage *s, uint8_t dtype) {
 /* Cannot fail. */
 static void commit_unit(const situ_move_plan *m, situ_move_unit *u, void *site) {
   situ_storage *s = u->storage;
-  bool unwritten = s->flags & SITU_STORAGE_UNWRITTEN;
+  uint32_t unwritten = s->flags & SITU_STORAGE_UNWRITTEN;
   s->moved_at = site;
   s->moved_by = m->op;
   if (!u->destination) {
@@ -401,9 +401,9 @@ static void commit_unit(const situ_move_plan *m, situ_move_unit *u, void *site) 
   u->destination = NULL;
   if (situ__move_casts(u) && s->written) {
     situ__forget_written(s); /* its bits are those of elements of another size: all counts as written */
-    unwritten = false;
+    unwritten = 0;
   }
-  s->flags = (s->flags & ~(uint32_t)SITU_STORAGE_UNWRITTEN) | (unwritten ? SITU_STORAGE_UNWRITTEN : 0);
+  situ__storage_set_flags(s, (s->flags & ~(uint32_t)SITU_STORAGE_UNWRITTEN) | unwritten);
   if (!situ__move_casts(u)) return;
   set_dtype(s, u->to_dtype);
   /* The values changed: a backward that saved them must fail. No other thread writes to what moves. */
@@ -420,14 +420,14 @@ static void swap_memory(situ_storage *a, situ_storage *b) {
   a->recipe = b->recipe;
   a->release = b->release;
   a->payload = b->payload;
-  a->flags = b->flags;
+  situ__storage_set_flags(a, b->flags);
   b->device = old.device;
   b->bytes = old.bytes;
   b->data = old.data;
   b->recipe = old.recipe;
   b->release = old.release;
   b->payload = old.payload;
-  b->flags = old.flags;
+  situ__storage_set_flags(b, old.flags);
 }
 
 /* Which parts hold values goes with the memory. (A move keeps that in the storage, as it copies the values.) */
@@ -448,7 +448,7 @@ static void exchange_unit(const situ_move_unit *u, bool back) {
   } else {
     if (other) swap_memory(s, other);
     else s->device = back ? u->from : u->to; /* it is away */
-    s->flags = (s->flags & ~(uint32_t)SITU_STORAGE_UNWRITTEN) | unwritten;
+    situ__storage_set_flags(s, (s->flags & ~(uint32_t)SITU_STORAGE_UNWRITTEN) | unwritten);
   }
   if (situ__move_casts(u)) set_dtype(s, back ? u->from_dtype : u->to_dtype);
 }

@@ -13,8 +13,8 @@ static bool is_plain(const situ_move_request *r) {
   const situ_storage *s = v->storage;
   const bool whole = situ__is_dense(v) && !v->offset && s->bytes == (size_t)v->numel * situ__move_size(v->dtype);
   return whole && r->to.kind && s->bytes && s->bytes <= SITU__MOVE_SMALL && s->device.kind != SITU_META &&
-         r->to.kind != SITU_META && !situ__move_same(s->device, r->to) &&
-         !(__atomic_load_n(&s->flags, __ATOMIC_RELAXED) & odd) && !(r->tensor->requires_grad && situ__recording());
+         r->to.kind != SITU_META && !situ__move_same(s->device, r->to) && !(situ__storage_flags(s) & odd) &&
+         !(r->tensor->requires_grad && situ__recording());
 }
 
 /* A tensor on the unit's new memory, laid out as its old one. Takes the memory over. NULL after recording an error. */

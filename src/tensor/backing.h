@@ -17,7 +17,7 @@ situ_storage *situ__backing_storage(const char *op, situ__backing *file, size_t 
 /* The file that a storage is in; NULL: none. */
 situ__backing *situ__backing_of(const situ_storage *storage);
 static inline bool situ__is_backed(const situ_storage *storage) {
-  return __builtin_expect(storage->flags & SITU_STORAGE_MAPPED, 0) && situ__backing_of(storage);
+  return __builtin_expect(situ__storage_flags(storage) & SITU_STORAGE_MAPPED, 0) && situ__backing_of(storage);
 }
 
 #endif

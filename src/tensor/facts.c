@@ -7,7 +7,7 @@
 
 /* NULL: an allocation of its own. */
 static const char *memory_of(const situ_storage *s) {
-  const uint32_t flags = __atomic_load_n(&s->flags, __ATOMIC_RELAXED);
+  const uint32_t flags = situ__storage_flags(s);
   if (flags & SITU_STORAGE_PINNED) return "of the host, pinned";
   if (flags & SITU_STORAGE_MAPPED) return "a file's, mapped";
   if (!(flags & SITU_STORAGE_FOREIGN)) return NULL;

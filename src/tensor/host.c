@@ -315,7 +315,7 @@ bool situ__host_address(const char *op, const situ_tensor *t, void **first) {
 }
 
 void situ__expose(situ_storage *storage) {
-  const uint32_t flags = __atomic_load_n(&storage->flags, __ATOMIC_RELAXED);
+  const uint32_t flags = situ__storage_flags(storage);
   /* The host may write through the pointer at any time, so count the values as written from now on. Values that are
      written already are not touched: other threads may read them. */
   if (flags & SITU_STORAGE_UNWRITTEN) situ__fill(storage);

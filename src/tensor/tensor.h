@@ -111,7 +111,7 @@ void situ__map_ended(const situ_tensor *lease);
 /* Records which line has leased a storage whose memory was to change. */
 situ_status situ__refuse_leased(const char *op, situ_storage *storage) SITU_COLD;
 static inline bool situ__is_leased(const situ_storage *storage) {
-  return __atomic_load_n(&storage->flags, __ATOMIC_RELAXED) & SITU_STORAGE_LEASED;
+  return situ__storage_flags(storage) & SITU_STORAGE_LEASED;
 }
 
 /* What this floor needs from autograd; src/wiring.c fills it in. */
@@ -165,7 +165,7 @@ static inline bool situ__keeps(const situ_tensor *t) {
 /* The type of the quantised blocks that a view's storage holds; SITU_BLOCK_NONE: numbers. */
 static inline situ_block_type situ__blocks_of(const situ_view_desc *v) {
   if (v->dtype != SITU_U8) return SITU_BLOCK_NONE;
-  const uint32_t flags = __atomic_load_n(&v->storage->flags, __ATOMIC_RELAXED);
+  const uint32_t flags = situ__storage_flags(v->storage);
   return (situ_block_type)((flags & SITU_STORAGE_BLOCKS) >> 8);
 }
 

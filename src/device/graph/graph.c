@@ -228,7 +228,7 @@ static situ_status check_places(const char *op, const situ_graph *g, size_t coun
     if (p->storage->data != p->data || !situ_device_equal(p->storage->device, g->device))
       return report_moved(op, g, p->storage);
     const uint32_t held = SITU_STORAGE_HELD | (p->written ? SITU_STORAGE_HELD_READ | SITU_STORAGE_SENT : 0);
-    if (__atomic_load_n(&p->storage->flags, __ATOMIC_RELAXED) & held) return situ__refuse_held(op, p->storage);
+    if (situ__storage_flags(p->storage) & held) return situ__refuse_held(op, p->storage);
   }
   return SITU_OK;
 }

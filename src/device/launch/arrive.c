@@ -112,7 +112,7 @@ void situ__renew_arrival(situ_storage *storage) {
   situ__mutex_lock(&lock);
   const arrival *a = arrivals;
   while (a && a->to != storage) a = a->next;
-  if (!a && __atomic_load_n(&storage->flags, __ATOMIC_RELAXED) & SITU_STORAGE_PENDING) {
+  if (!a && situ__storage_flags(storage) & SITU_STORAGE_PENDING) {
     (void)__atomic_or_fetch(&storage->flags, SITU_STORAGE_UNWRITTEN, __ATOMIC_RELAXED);
     (void)__atomic_and_fetch(&storage->flags, ~SITU_STORAGE_PENDING, __ATOMIC_RELEASE);
   }

@@ -16,7 +16,7 @@ enum {
   SITU__UNWRITABLE = SITU__STORAGE_NOWHERE | SITU_STORAGE_NO_WRITES
 };
 static inline bool situ__is_flagged(const situ_view_desc *v, uint32_t flags) {
-  return __atomic_load_n(&v->storage->flags, __ATOMIC_RELAXED) & flags;
+  return situ__storage_flags(v->storage) & flags;
 }
 static inline bool situ__is_unwritten(const situ_view_desc *v) { return situ__is_flagged(v, SITU__UNREADABLE); }
 static inline bool situ__is_unwritable(const situ_view_desc *v) { return situ__is_flagged(v, SITU__UNWRITABLE); }

@@ -206,8 +206,7 @@ static inline bool are_plain(const situ_tensor *a, const situ_tensor *b) {
   if (x->ndim != 2 || y->ndim != 2 || x->dtype != y->dtype || x->dtype < SITU_F16 || x->size[1] != y->size[0] ||
       !x->numel || !y->numel)
     return false;
-  const uint32_t flags = __atomic_load_n(&x->storage->flags, __ATOMIC_RELAXED) |
-                         __atomic_load_n(&y->storage->flags, __ATOMIC_RELAXED),
+  const uint32_t flags = situ__storage_flags(x->storage) | situ__storage_flags(y->storage),
                  odd = flags & (SITU_STORAGE_UNWRITTEN | SITU__STORAGE_NOWHERE);
   return !odd && x->storage->device.kind == SITU_CPU && !situ__setting.autocast && !situ__is_dry() &&
          situ__plain_two(a, b);

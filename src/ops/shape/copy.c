@@ -82,7 +82,7 @@ static bool is_plainly_copied(const situ_tensor *t) {
   const uint32_t odd = SITU_STORAGE_UNWRITTEN | SITU__STORAGE_NOWHERE | SITU_STORAGE_BLOCKS;
   const situ_storage *s = t->view.storage;
   return situ_is_plain() && !situ__is_profiled() && !situ__forked() && s->device.kind == SITU_CPU && s->bytes <= MOST &&
-         t->view.numel && t->view.contiguous && !(__atomic_load_n(&s->flags, __ATOMIC_RELAXED) & odd);
+         t->view.numel && t->view.contiguous && !(situ__storage_flags(s) & odd);
 }
 
 static situ_tensor *copy_plainly(const char *op, const situ_view_desc *v) {
