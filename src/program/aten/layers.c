@@ -236,7 +236,7 @@ static situ_tensor *run_rms_norm(situ__op_call *c) {
 /* g v / |v|, with a norm for each index of dim. */
 static situ_tensor *run_weight_norm(situ__op_call *c) {
   situ_tensor *v = situ__arg_tensor(c, 0), *g = situ__arg_tensor(c, 1);
-  const int rank = situ_dim(v), dim = situ__arg_dim(c, 2) < 0 ? situ__arg_dim(c, 2) + rank : situ__arg_dim(c, 2);
+  const int rank = situ_dim(v), dim = situ__arg_dim_of(c, 2, rank);
   situ_reduce_options all = { .keepdim = true };
   for (int d = 0; d < rank; d++)
     if (d != dim) all.dim.dim[all.dim.ndim++] = d;

@@ -10,7 +10,7 @@ static situ_tensor *factor(situ__op_call *c, int k, int axis_at) {
     return situ_new_full(x, SITU_SCALAR, situ__arg_number(c, k), &(situ_options){ .dtype = SITU_F32 });
   situ_tensor *t = situ_to_dtype(situ__arg_tensor(c, k), SITU_F32);
   if (!axis_at) return situ_reshape(t, SITU_SCALAR);
-  const int rank = situ_dim(x), axis = situ__arg_dim(c, axis_at) + (situ__arg_dim(c, axis_at) < 0 ? rank : 0);
+  const int rank = situ_dim(x), axis = situ__arg_dim_of(c, axis_at, rank);
   if (axis < 0 || axis >= rank) return situ__call_refuse(c, "has an axis that the input lacks");
   situ_shape size = { .ndim = rank };
   for (int d = 0; d < rank; d++) size.dim[d] = d == axis ? -1 : 1;

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include <string.h>
 
+#include "base/size.h"
 #include "program/graph/program.h"
 #include "program/graph/rows.h"
 #include "situ/sys/tensor.h"
@@ -76,7 +77,7 @@ static situ_tensor *run_as_strided(situ__op_call *c) {
 /* Windows of `size` elements of a dimension, `step` apart, which become the last dimension: a view. */
 static situ_tensor *run_unfold(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0);
-  const int rank = situ_dim(x), dim = situ__arg_dim(c, 1) < 0 ? situ__arg_dim(c, 1) + rank : situ__arg_dim(c, 1);
+  const int rank = situ_dim(x), dim = situ__arg_dim_of(c, 1, rank);
   const int64_t size = situ__arg_int(c, 2), step = situ__arg_int(c, 3);
   if (rank == 0) return situ_narrow(situ_reshape(x, SITU_SHAPE(1)), 0, 0, size);
   if (dim < 0 || dim >= rank || size < 0 || size > situ_size(x, dim) || step < 1)
@@ -85,7 +86,8 @@ static situ_tensor *run_unfold(situ__op_call *c) {
   if (rank == SITU_MAX_DIMS) return situ__call_refuse(c, "would have more than 8 dimensions");
   for (int d = 0; d < rank; d++) strides.dim[d] = situ_stride(x, d);
   strides.dim[strides.ndim++] = strides.dim[dim];
-  strides.dim[dim] *= step;
+  if (!situ__mul_i64(strides.dim[dim], step, &strides.dim[dim]))
+    return situ__call_refuse(c, "has a step beyond 2^63 elements");
   sizes.dim[sizes.ndim++] = size;
   sizes.dim[dim] = (sizes.dim[dim] - size) / step + 1;
   /* Windows of windows: the gradient of an element that several show goes to the base at once. */

@@ -47,7 +47,7 @@ int situ__op_parameters(const situ__op_row *row) {
   parameter p;
   int count = 0;
   while ((text = next_parameter(text, &p))) count++;
-  return count;
+  return count - row->out;
 }
 
 char situ__op_parameter(const situ__op_row *row, int k, const char **name, int *length) {
@@ -199,7 +199,7 @@ bool situ__bind_args(situ__arena *arena, const situ__op_row *row, const situ__na
   enum { MOST = 32 };
   bool used[MOST] = { false };
   parameter p;
-  const int parameters = situ__op_parameters(row);
+  const int parameters = situ__op_parameters(row) + row->out;
   situ__arg *arg = situ__arena_take(arena, (size_t)parameters, sizeof *arg);
   if (!arg || count > MOST) {
     situ__text_add(problem, arg ? "has more than %d arguments" : "has no memory for %d arguments", MOST);

@@ -15,7 +15,7 @@ typedef struct situ__named_arg {
 bool situ__bind_args(situ__arena *arena, const situ__op_row *row, const situ__named_arg *given, int count,
                      const situ__arg **out, situ__text *problem);
 
-int situ__op_parameters(const situ__op_row *row); /* their number */
+int situ__op_parameters(const situ__op_row *row); /* their number, without the `out` that comes last */
 /* The type of parameter k of a row, and its name, which does not end with a NUL; 0: there is none. */
 char situ__op_parameter(const situ__op_row *row, int k, const char **name, int *length);
 /* Whether ATen takes it by name only. */

@@ -346,8 +346,16 @@ bool situ__arg_has_values(const situ__op_call *c, int k);
 bool situ__call_pause(const situ__op_call *c);
 
 /* The number of a dimension: one that an int does not hold becomes the nearest that it does, which no tensor has. */
-static inline int situ__as_dim(int64_t dim) { return dim > INT_MAX ? INT_MAX : dim < INT_MIN ? INT_MIN : (int)dim; }
+/* A rank, or the -1 of an absent tensor, can be added to a negative one. */
+static inline int situ__as_dim(int64_t dim) {
+  return dim > INT_MAX ? INT_MAX : dim < -INT_MAX / 2 ? -INT_MAX / 2 : (int)dim;
+}
 static inline int situ__arg_dim(const situ__op_call *c, int k) { return situ__as_dim(situ__arg_int(c, k)); }
+/* From the front of `rank` dimensions; outside of 0 to rank - 1 where the file's is. */
+static inline int situ__arg_dim_of(const situ__op_call *c, int k, int rank) {
+  const int dim = situ__arg_dim(c, k);
+  return dim < 0 ? dim + rank : dim;
+}
 static inline bool situ__arg_flag(const situ__op_call *c, int k) { return situ__arg_int(c, k) != 0; }
 static inline situ_dtype situ__arg_dtype(const situ__op_call *c, int k) {
   return situ__arg_given(c, k) ? (situ_dtype)c->arg[k].integer : SITU_DTYPE_DEFAULT;

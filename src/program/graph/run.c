@@ -175,7 +175,7 @@ situ_tensor *situ__call_function(situ__op_call *c) {
 }
 
 static situ_tensor *give_out(situ__op_call *c) {
-  situ_tensor *y = situ__call_function(c), *out = situ__arg_tensor(c, situ__op_parameters(c->node->row) - 1);
+  situ_tensor *y = situ__call_function(c), *out = situ__arg_tensor(c, situ__op_parameters(c->node->row));
   if (!y) return NULL;
   const situ_shape given = situ_shape_of(y), wanted = situ_shape_of(out);
   if (!situ_shape_equal(&given, &wanted)) return situ__call_refuse(c, "has an out of another size than its result");

@@ -216,6 +216,12 @@ static void results_that_are_operands(void **state) {
       "input is f32, must be an integer dtype or bool" },
     { NULL, NULL, ADD("'as_none':true"), "needs a tensor as out" },
     { NULL, NULL, ADD("'as_int':4"), "needs a tensor as out" },
+    { NULL, NULL, /* whose last parameters are a list's */
+      CALL("torch.ops.aten.full.default", INTS("size", "1,1,4,6") "," INT("fill_value", "0"),
+           "{" TENSOR("z") "}") "," VIEW("torch.ops.aten.view.default", "," INTS("size", "1,1,2,3"))
+          GIVES("torch.ops.aten.upsample_nearest2d.out",
+                NAMED("self", TENSOR("v")) "," INTS("output_size", "4,6") "," NAMED("out", TENSOR("z"))),
+      NULL },
   };
   EXPECT_EACH(list, SITU_SHAPE(2, 3));
 }

@@ -178,6 +178,7 @@ static situ_tensor *run_rotary(situ__op_call *c) {
   if (flat && situ__arg_int(c, 5) < 1) return situ__call_refuse(c, "has a number of heads below 1");
   x = flat ? split_heads(x, situ__arg_int(c, 5)) : x;
   const int64_t width = situ_size(x, -1), part = situ__arg_int(c, 6) ? situ__arg_int(c, 6) : width;
+  if (part < 0 || part > width) return situ__call_refuse(c, "turns more features than its input has");
   situ_tensor *turned = situ_narrow(x, -1, 0, part),
               *rest = part < width ? situ_narrow(x, -1, part, width - part) : NULL;
   for (int i = 0; i < 2; i++) {

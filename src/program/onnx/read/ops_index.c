@@ -12,10 +12,10 @@ static situ_tensor *wrap(situ_tensor *index, int64_t size) {
 
 static situ_tensor *run_gather(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0), *list[SITU_MAX_DIMS] = { NULL };
-  const int64_t axis = situ__arg_int(c, 2), dim = axis < 0 ? axis + situ_dim(x) : axis;
+  const int dim = situ__arg_dim_of(c, 2, situ_dim(x));
   if (dim < 0 || dim >= situ_dim(x)) return situ__call_refuse(c, "has an axis outside of its input");
   list[dim] = situ__arg_tensor(c, 1);
-  return situ_index(x, list, (int)dim + 1);
+  return situ_index(x, list, dim + 1);
 }
 static situ_tensor *run_gather_elements(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0);
@@ -98,9 +98,8 @@ static situ_tensor *run_scatter_nd(situ__op_call *c) {
    start. Waits for the device. */
 static situ_tensor *run_tensor_scatter(situ__op_call *c) {
   situ_tensor *cache = situ__arg_tensor(c, 0), *update = situ__arg_tensor(c, 1);
-  const int64_t axis = situ__arg_int(c, 3), dim = axis < 0 ? axis + situ_dim(cache) : axis;
-  const int64_t batch = situ_size(cache, 0), size = situ_size(cache, situ__as_dim(dim)),
-                steps = situ_size(update, situ__as_dim(dim));
+  const int dim = situ__arg_dim_of(c, 3, situ_dim(cache));
+  const int64_t batch = situ_size(cache, 0), size = situ_size(cache, dim), steps = situ_size(update, dim);
   if (dim < 1 || batch > SITU__CALL_MOST || batch < 1 || size < 1 || steps < 0)
     return situ__call_refuse(c, "has an axis or a number of sequences that situ does not take");
   situ_tensor **out = situ__call_take(c, batch, sizeof *out);
@@ -110,9 +109,9 @@ static situ_tensor *run_tensor_scatter(situ__op_call *c) {
   for (int64_t b = 0; b < batch; b++) {
     const situ_options o = { .dtype = SITU_I64, .device = situ_device_of(cache) };
     if (at[b] < 0 || at[b] > size) return situ__call_refuse(c, "writes outside of its cache");
-    situ_tensor *place = situ_arange((double)at[b], (double)(at[b] + steps), 1, &o);
+    situ_tensor *place = situ_arange((double)at[b], (double)at[b] + (double)steps, 1, &o);
     if (circular) place = situ_remainder_scalar(place, (double)size);
-    out[b] = situ_index_copy(situ_select(cache, 0, b), (int)dim - 1, place, situ_select(update, 0, b));
+    out[b] = situ_index_copy(situ_select(cache, 0, b), dim - 1, place, situ_select(update, 0, b));
     if (!out[b]) return NULL;
   }
   return situ_stack(out, (int)batch, 0);

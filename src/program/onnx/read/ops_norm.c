@@ -34,10 +34,10 @@ static situ_tensor *run_batch_norm(situ__op_call *c) {
   return y;
 }
 
-static situ_shape last_dims(const situ_tensor *x, int64_t axis) {
+static situ_shape last_dims(const situ_tensor *x, int axis) {
   const situ_shape all = situ_shape_of(x);
   situ_shape last = { .ndim = 0 };
-  for (int64_t d = axis < 0 ? axis + all.ndim : axis; d >= 0 && d < all.ndim; d++) last.dim[last.ndim++] = all.dim[d];
+  for (int d = axis < 0 ? axis + all.ndim : axis; d >= 0 && d < all.ndim; d++) last.dim[last.ndim++] = all.dim[d];
   return last;
 }
 
@@ -53,7 +53,7 @@ static bool give_statistics(situ__op_call *c, situ_tensor *x, int dims, double e
 static situ_tensor *run_layer_norm(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0), *weight = situ__arg_tensor(c, 1), *bias = situ__arg_tensor(c, 2);
   const double eps = situ__arg_number(c, 4);
-  const situ_shape dims = last_dims(x, situ__arg_int(c, 3));
+  const situ_shape dims = last_dims(x, situ__arg_dim(c, 3));
   const situ_shape of_weight = weight ? situ_shape_of(weight) : dims; /* a pattern may have none (patterns.h) */
   if (dims.ndim < 1) return situ__call_refuse(c, "has an axis outside of its input");
   if (!give_statistics(c, x, dims.ndim, eps)) return NULL;
@@ -65,7 +65,7 @@ static situ_tensor *run_layer_norm(situ__op_call *c) {
 }
 static situ_tensor *run_rms_norm(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0), *weight = situ__arg_tensor(c, 1);
-  const situ_shape dims = last_dims(x, situ__arg_int(c, 2)), of_weight = situ_shape_of(weight);
+  const situ_shape dims = last_dims(x, situ__arg_dim(c, 2)), of_weight = situ_shape_of(weight);
   const double eps = situ__arg_number(c, 3);
   if (dims.ndim < 1) return situ__call_refuse(c, "has an axis outside of its input");
   const bool same =

@@ -13,17 +13,17 @@
    one for each block of so many. */
 static situ_tensor *along(const situ__op_call *c, int k, const situ_tensor *x) {
   situ_tensor *t = situ__arg_tensor(c, k);
-  int64_t axis = situ__arg_int(c, 3), block = situ__arg_int(c, 4);
+  const int64_t block = situ__arg_int(c, 4);
   situ_shape shape = { .ndim = situ_dim(x) };
+  const int axis = situ__arg_dim_of(c, 3, shape.ndim);
   if (!t || (situ_numel(t) == 1 && block == 0)) return t ? situ_reshape(t, SITU_SCALAR) : NULL;
-  if (axis < 0) axis += shape.ndim;
   if (axis < 0 || axis >= shape.ndim) return situ__call_refuse(c, "has an axis outside of its input");
-  const int64_t size = situ_size(x, (int)axis);
+  const int64_t size = situ_size(x, axis);
   if (block) {
     const int64_t each = situ__min_i64(block, size), blocks = each > 0 ? situ__ceil_div(size, each) : 0;
-    if (situ_dim(t) != shape.ndim || situ_size(t, (int)axis) != blocks)
+    if (situ_dim(t) != shape.ndim || situ_size(t, axis) != blocks)
       return situ__call_refuse(c, "needs a scale for each block");
-    return situ_narrow(situ_repeat_interleave(t, each, SITU_SHAPE(axis)), (int)axis, 0, size);
+    return situ_narrow(situ_repeat_interleave(t, each, SITU_SHAPE(axis)), axis, 0, size);
   }
   for (int d = 0; d < shape.ndim; d++) shape.dim[d] = 1;
   shape.dim[axis] = situ_numel(t);

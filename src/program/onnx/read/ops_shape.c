@@ -50,8 +50,9 @@ static situ_tensor *run_reshape(situ__op_call *c) {
 static situ_tensor *run_flatten(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0);
   const situ_shape from = situ_shape_of(x);
-  const int64_t axis = situ__arg_int(c, 1), at = axis < 0 ? axis + from.ndim : axis;
+  const int at = situ__arg_dim_of(c, 1, from.ndim);
   situ_shape to = SITU_SHAPE(1, 1);
+  if (at < 0 || at > from.ndim) return situ__call_refuse(c, "has an axis outside of its input");
   for (int d = 0; d < from.ndim; d++) to.dim[d >= at] *= from.dim[d];
   return situ_reshape(x, to);
 }
