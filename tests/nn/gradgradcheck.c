@@ -105,13 +105,12 @@ static bool check(const char *name, situ_nn_module *module, situ_shape shape) {
 static void smooth_layers(void **state) {
   (void)state;
   int count = 0, bad = 0;
-#define CHECK(module, ...)                                   \
-  {                                                          \
-    situ_scope s;                                            \
-    situ_scope_begin(&s);                                    \
-    bad += !check(#module, module, SITU_SHAPE(__VA_ARGS__)); \
-    count++;                                                 \
-    SITU_IGNORE(situ_scope_end(&s));                         \
+#define CHECK(module, ...)                                                                      \
+  {                                                                                             \
+    situ_scope s;                                                                               \
+    situ_scope_begin(&s);                                                                       \
+    if (test_is_mine((size_t)count++)) bad += !check(#module, module, SITU_SHAPE(__VA_ARGS__)); \
+    SITU_IGNORE(situ_scope_end(&s));                                                            \
   }
   LAYERS(CHECK)
   print_message("gradcheck with forward mode, and gradgradcheck: %d of %d layers\n", count - bad, count);

@@ -6,9 +6,11 @@
 
 static void the_order_of_memory_changes_no_value(void **state) {
   (void)state;
-  int failed = 0, done = 0;
+  int failed = 0, done = 0, tried = 0;
   for (size_t k = 0; k < parity_row_count; k++) {
     const parity_row *row = &parity_rows[k];
+    if (!test_is_mine(k)) continue;
+    tried++;
     if (parity_is_missing(row)) continue;
     const int shapes = parity_layouts(row, test_device(), parity_is_integer(row) ? SITU_I64 : SITU_F32);
     failed += shapes < 0;
@@ -16,7 +18,7 @@ static void the_order_of_memory_changes_no_value(void **state) {
     if (test_device().kind == SITU_CPU) failed += parity_layouts(row, test_device(), SITU_BF16) < 0;
   }
   assert_int_equal(failed, 0);
-  assert_true(done > (int)parity_row_count * 9 / 10);
+  assert_true(done > tried * 9 / 10);
 }
 
 int main(void) {

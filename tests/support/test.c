@@ -68,6 +68,11 @@ bool test_is_slow(void) {
 
 bool test_takes(size_t turn, unsigned every) { return turn % every == 0 || !test_is_slow(); }
 
+bool test_is_mine(size_t turn) {
+  if (!getenv("SITU_TEST_SHARED") || getenv("SITU_TEST_ALL") || getenv("SITU_TEST_AS_USED")) return true;
+  return turn % 2 == (test_device().kind == SITU_OPENCL);
+}
+
 bool test_takes_threads(size_t turn) { return test_takes(turn, test_device().kind == SITU_CPU ? 6 : 24); }
 
 long test_next_fault(long nth) {

@@ -38,7 +38,11 @@ bool test_is_slow(void);
 /* Returns true for every case, but for one in `every` where cases take long. turn: the sum of the loops' indices, so that
    each value of each loop has its turn. */
 bool test_takes(size_t turn, unsigned every);
-/* The same of results on one thread of the host and on several: each sixth, where no such thread computes each 24th. */
+/* Kernels of opencl:0 and of CUDA's double have the same texts. Where one machine computes both (SITU_TEST_SHARED), each
+   takes every second turn, which the other one leaves out; every turn elsewhere, and with SITU_TEST_ALL or
+   SITU_TEST_AS_USED. */
+bool test_is_mine(size_t turn);
+/* test_takes for results on one thread of the host and on several: each sixth, where no such thread computes each 24th. */
 bool test_takes_threads(size_t turn);
 /* The failing call to try behind the nth: the next one; where cases take long, one to five further, the same on every run. */
 long test_next_fault(long nth);

@@ -50,12 +50,14 @@ for file in $(cat "$work"/*.there); do rm "$file"; done
 users=$(grep -rlw situ_cumprod src tests)
 sed -i 's/\<situ_cumprod\>/situ_cumsum/g' $users
 tools/format $users || [ $? -eq 77 ] # the shorter name moves what follows it
-well_formed() { tools/format --check || [ $? -eq 77 ]; }
+well_formed() { tools/format --check "$@" || [ $? -eq 77 ]; }
 : >"$work/passed"
 if [ $# -gt 2 ]; then
   find src/ops src/program src/backend/cpu src/backend/lower src/backend/meta src/backend/sim -name '*.c' ! -path '*/isa*/*' |
     try xargs -P "$(nproc)" -n 16 "$3" -std=c17 -fsyntax-only -DSITU_BUILDING -D_GNU_SOURCE= -Iinclude -Isrc "-I$4"
-  try well_formed
+  touched=$(sed -n 's|^+++ \(b/\)*\([^ \t]*\.[ch]\).*|\2|p' "$work"/*.diff | sort -u)
+  # shellcheck disable=SC2086 # file names
+  try well_formed $(ls -d $users $touched 2>/dev/null)
 else
   # With every backend that this machine can build.
   try "$cmake" --preset release -DSITU_TESTS_TOGETHER=ON -DSITU_WERROR=ON -DSITU_BENCH=OFF -DSITU_CUDA_ARCHITECTURES=90 \

@@ -44,6 +44,7 @@ static void gradients(void **state) {
                                    { SITU_SHAPE(0, 3), SITU_SHAPE(3) } };
   for (int k = 0; k < COUNT(differentiable); k++) {
     function f = differentiable[k];
+    if (!test_is_mine((size_t)k)) continue;
     for (int s = 0; s < COUNT(shapes); s++)
       gradcheck(apply, &f, sample(shapes[s][0], 0.517, 17), sample(shapes[s][1], 0.709, 23));
     gradcheck(apply_transposed, &f, sample(SITU_SHAPE(4, 3), 0.517, 17), sample(SITU_SHAPE(3, 4), 0.709, 23));

@@ -146,6 +146,7 @@ static void gradients(void **state) {
                                 SITU_SHAPE(3, 5), SITU_SHAPE(2, 1, 4), SITU_SHAPE(0, 3) };
   for (int k = 0; k < COUNT(differentiable); k++) {
     function f = differentiable[k].f;
+    if (!test_is_mine((size_t)k)) continue;
     for (int s = 0; s < COUNT(shapes); s++) gradcheck(apply, &f, sample(shapes[s], differentiable[k].low));
     gradcheck(apply_transposed, &f, sample(SITU_SHAPE(4, 6), differentiable[k].low));
   }
