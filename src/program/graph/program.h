@@ -351,10 +351,10 @@ static inline int situ__as_dim(int64_t dim) {
   return dim > INT_MAX ? INT_MAX : dim < -INT_MAX / 2 ? -INT_MAX / 2 : (int)dim;
 }
 static inline int situ__arg_dim(const situ__op_call *c, int k) { return situ__as_dim(situ__arg_int(c, k)); }
-/* From the front of `rank` dimensions; outside of 0 to rank - 1 where the file's is. */
+/* From the front of `rank` dimensions; outside of 0 to rank - 1 where `dim` is outside of -rank to rank - 1. */
+static inline int situ__dim_of(int64_t dim, int rank) { return situ__as_dim(dim) + (dim < 0 ? rank : 0); }
 static inline int situ__arg_dim_of(const situ__op_call *c, int k, int rank) {
-  const int dim = situ__arg_dim(c, k);
-  return dim < 0 ? dim + rank : dim;
+  return situ__dim_of(situ__arg_int(c, k), rank);
 }
 static inline bool situ__arg_flag(const situ__op_call *c, int k) { return situ__arg_int(c, k) != 0; }
 static inline situ_dtype situ__arg_dtype(const situ__op_call *c, int k) {

@@ -325,11 +325,10 @@ static situ_tensor *run_roi_align(situ__op_call *c) {
 /* Arguments: input, dft_length, axis, inverse, onesided. */
 static situ_tensor *run_dft(situ__op_call *c) {
   situ_tensor *x = situ__arg_tensor(c, 0);
-  int64_t length = 0, axis = c->node->row->since >= 20 ? -2 : 1;
+  int64_t length = 0, along = c->node->row->since >= 20 ? -2 : 1;
   const bool inverse = situ__arg_flag(c, 3), one_sided = situ__arg_flag(c, 4);
-  if (situ__arg_host_ints(c, 1, &length, 1) < 0 || situ__arg_host_ints(c, 2, &axis, 1) < 0) return NULL;
-  const int dims = situ_dim(x);
-  if (axis < 0) axis += dims;
+  if (situ__arg_host_ints(c, 1, &length, 1) < 0 || situ__arg_host_ints(c, 2, &along, 1) < 0) return NULL;
+  const int dims = situ_dim(x), axis = situ__dim_of(along, dims);
   if (dims < 2 || axis < 0 || axis >= dims - 1) return situ__call_refuse(c, "has an axis outside of its input");
   const situ_fft_options o = { .n = length, .dim = SITU_SHAPE(axis) };
   const bool real = situ_size(x, -1) == 1;
@@ -337,8 +336,8 @@ static situ_tensor *run_dft(situ__op_call *c) {
   if (real && one_sided) return situ_fft_rfft(situ_squeeze(x, SITU_SHAPE(-1)), &o);
   if (real) x = situ_pad(x, SITU_SHAPE(0, 1), SITU_PAD_CONSTANT, 0);
   situ_tensor *y = inverse ? situ_fft_ifft(x, &o) : situ_fft_fft(x, &o);
-  const int64_t size = length ? length : situ_size(x, (int)axis);
-  return one_sided ? situ_narrow(y, (int)axis, 0, size / 2 + 1) : y;
+  const int64_t size = length ? length : situ_size(x, axis);
+  return one_sided ? situ_narrow(y, axis, 0, size / 2 + 1) : y;
 }
 /* Arguments: signal, frame_step, window, frame_length, onesided. */
 static situ_tensor *run_stft(situ__op_call *c) {

@@ -200,7 +200,10 @@ static situ_tensor *run_nms(situ__op_call *c) {
       situ__arg_host_numbers(c, 4, &least, 1) < 0)
     return NULL;
   const int64_t images = situ_size(scores, 0), classes = situ_size(scores, 1);
+  int64_t pairs; /* each takes its time, whether its scores take memory or not */
   if (situ_dim(scores) != 3) return situ__call_refuse(c, "has scores that are not [images, classes, boxes]");
+  if (!situ__mul_i64(images, classes, &pairs) || pairs > 1 << 24)
+    return situ__call_refuse(c, "has more than 2^24 classes of images");
   int count = 0;
   piece[count++] = situ_empty(SITU_SHAPE(0, 3), &(situ_options){ .dtype = SITU_I64, .device = situ_device_of(boxes) });
   for (int64_t i = 0; i < images && most > 0; i++)

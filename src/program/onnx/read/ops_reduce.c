@@ -71,7 +71,7 @@ static situ_tensor *extreme_of_none(const situ_tensor *x, const situ_reduce_opti
   const bool floating = situ_dtype_is_floating(dtype);
   situ_shape shape = situ_shape_of(x);
   for (int i = 0; i < o->dim.ndim; i++) {
-    const int64_t d = o->dim.dim[i] < 0 ? o->dim.dim[i] + shape.ndim : o->dim.dim[i];
+    const int d = situ__dim_of(o->dim.dim[i], shape.ndim);
     if (d >= 0 && d < shape.ndim) shape.dim[d] = 1;
   }
   for (int d = 0; d < shape.ndim && o->dim.ndim == 0; d++) shape.dim[d] = 1;

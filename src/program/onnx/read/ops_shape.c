@@ -78,7 +78,7 @@ static situ_tensor *run_unsqueeze(situ__op_call *c) {
   if (to.ndim > SITU_MAX_DIMS) return situ__call_refuse(c, "gives more than 8 dimensions");
   for (int d = 0; d < to.ndim; d++) to.dim[d] = -1;
   for (int i = 0; i < dims.ndim; i++) {
-    const int64_t d = dims.dim[i] < 0 ? dims.dim[i] + to.ndim : dims.dim[i];
+    const int d = situ__dim_of(dims.dim[i], to.ndim);
     if (d < 0 || d >= to.ndim || to.dim[d] == 1) return situ__call_refuse(c, "has axes that are outside, or equal");
     to.dim[d] = 1;
   }
@@ -212,7 +212,7 @@ static situ_tensor *run_pad(situ__op_call *c) {
     for (axes.ndim = 0; axes.ndim < dims; axes.ndim++) axes.dim[axes.ndim] = axes.ndim;
   if (count != 2 * axes.ndim) return situ__call_refuse(c, "has another number of pads than two for each axis");
   for (int i = 0; i < axes.ndim; i++) {
-    const int64_t d = axes.dim[i] < 0 ? axes.dim[i] + dims : axes.dim[i];
+    const int d = situ__dim_of(axes.dim[i], dims);
     if (d < 0 || d >= dims) return situ__call_refuse(c, "has an axis outside of its input");
     before[d] = pads[i];
     after[d] = pads[i + axes.ndim];
@@ -238,8 +238,9 @@ static situ_tensor *run_center_crop_pad(situ__op_call *c) {
     for (axes.ndim = 0; axes.ndim < from.ndim; axes.ndim++) axes.dim[axes.ndim] = axes.ndim;
   if (size.ndim != axes.ndim) return situ__call_refuse(c, "has another number of sizes than of axes");
   for (int i = 0; i < axes.ndim; i++) {
-    const int64_t d = axes.dim[i] < 0 ? axes.dim[i] + from.ndim : axes.dim[i];
+    const int d = situ__dim_of(axes.dim[i], from.ndim);
     if (d < 0 || d >= from.ndim) return situ__call_refuse(c, "has an axis outside of its input");
+    if (size.dim[i] < 0) return situ__call_refuse(c, "has a size below 0");
     const int64_t more = size.dim[i] - from.dim[d];
     before[d] = more < 0 ? -(-more / 2) : more / 2;
     after[d] = more - before[d];
