@@ -156,23 +156,24 @@ ALWAYS_INLINE vec_f32 F32(load_between)(const float *p, int first, int last) {
                 to = _mm256_loadu_si256((const __m256i *)(const void *)(mask + 16 - last));
   return (vec_f32)_mm256_maskload_ps(p, _mm256_and_si256(from, to));
 }
+/* No memcpy, whose checked form (_FORTIFY_SOURCE) keeps what it copies from in memory. */
 ALWAYS_INLINE void F32(store_some)(float *p, vec_f32 v, int count) {
   __m128 part = _mm256_castps256_ps128((__m256)v);
   if (count & 8) {
-    memcpy(p, &v, sizeof v);
+    _mm256_storeu_ps(p, (__m256)v);
     return;
   }
   if (count & 4) {
-    memcpy(p, &part, 16);
+    _mm_storeu_ps(p, part);
     part = _mm256_extractf128_ps((__m256)v, 1);
     p += 4;
   }
   if (count & 2) {
-    memcpy(p, &part, 8);
+    _mm_storel_pi((__m64 *)(void *)p, part);
     part = _mm_movehl_ps(part, part);
     p += 2;
   }
-  if (count & 1) memcpy(p, &part, 4);
+  if (count & 1) _mm_store_ss(p, part);
 }
 ALWAYS_INLINE vec_f64 F64(load_some)(const double *p, int count) {
   static const int64_t mask[8] = { -1, -1, -1, -1 };

@@ -23,6 +23,8 @@ ALWAYS_INLINE vec_f64 F64(larger)(vec_f64 v, vec_f64 most) {
 #define KERNELS FN(situ__conv_kernels)
 #if VECTOR == 64
 #define OTHERS .maxima = FN(maxima), .maxima_weights = FN(maxima_weights), PLANES
+#elif VECTOR == 32
+#define OTHERS PLANES
 #else
 #define OTHERS
 #endif
@@ -38,6 +40,8 @@ ALWAYS_INLINE vec_f64 F64(larger)(vec_f64 v, vec_f64 most) {
 #include "maxima.h"
 #undef picks
 #undef LANE_NUMBERS
+#endif
+#if VECTOR >= 32
 #include "depthwise.h"
 #define PLANES .plane = { { plane_3_1, plane_3_2 }, { plane_5_1, plane_5_2 }, { plane_7_1, plane_7_2 } },
 #endif
@@ -60,6 +64,6 @@ ALWAYS_INLINE vec_f64 F64(larger)(vec_f64 v, vec_f64 most) {
 #include "maxima.h"
 #undef picks
 #undef LANE_NUMBERS
-#define PLANES
 #endif
+#define PLANES
 #include "tiles.h"

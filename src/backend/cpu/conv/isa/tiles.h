@@ -79,10 +79,10 @@ const situ__conv_kernels KERNELS = {
             { NAMES(2), FN(conv_tile_6x2), FN(conv_tile_8x2) },
             { NAMES(3), FN(conv_tile_6x3), FN(conv_tile_8x3) },
             { NAMES(4), FN(conv_tile_6x4) } },
-  OTHERS
 #else
   .tile = { { NAMES(1), FN(conv_tile_6x1), FN(conv_tile_8x1) }, { NAMES(2), FN(conv_tile_6x2) } },
 #endif
+  OTHERS
 };
 /* clang-format on */
 #undef TILE
