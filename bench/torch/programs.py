@@ -1,6 +1,7 @@
 # ONNX programs beside onnxruntime, one thread, f32, taking turns. Processor time, medians of the rounds. Loading: the
 # processor time and the growth of the peak of resident memory of one process that loads the model (situ maps it).
 # H7, with random weights. Usage: programs.py LIBSITU.SO [ROUNDS [NAME...]]     (bench/programs is looked for beside the library)
+# A NAME may be a file of one input: MODEL.onnx, or MODEL.onnx:1x3x224x224 for free sizes.
 # SPDX-License-Identifier: MIT
 import json
 import os
@@ -58,6 +59,28 @@ def efficientnet():
     return torchvision.models.efficientnet_b0()
 
 
+def mobilenet():
+    import torchvision
+    return torchvision.models.mobilenet_v3_large()
+
+
+def llama():
+    """One block of 1024 features and 16 heads, of which 4 have keys."""
+    from transformers import LlamaConfig, LlamaModel
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = LlamaModel(LlamaConfig(vocab_size=1000, hidden_size=1024, intermediate_size=2816,
+                                              num_hidden_layers=1, num_attention_heads=16, num_key_value_heads=4,
+                                              attn_implementation="eager", use_cache=False))
+
+        def forward(self, ids):
+            return self.net(ids).last_hidden_state
+
+    return Block()
+
+
 def bert(**sizes):
     from transformers import BertConfig, BertModel
 
@@ -88,6 +111,8 @@ jobs = {
     "minilm": (minilm, lambda batch: torch.randint(0, 30000, (batch, 128)), (1, 4, 8, 32)),
     "resnet18": (resnet, images(3, 224, 224), (1, 16)),
     "efficientnet_b0": (efficientnet, images(3, 224, 224), (1,)),
+    "mobilenet_v3": (mobilenet, images(3, 224, 224), (1, 8)),
+    "llama": (llama, lambda batch: torch.randint(0, 1000, (batch, 64)), (1,)),
     "bert_base": (bert, lambda batch: torch.randint(0, 30000, (batch, 128)), (1,)),
 }
 
@@ -141,11 +166,24 @@ def compare_loading(name, path):
 def compare(name, make, inputs, batch, directory):
     path = os.path.join(directory, "model.onnx")
     export(make, inputs, path)
-    np.save(os.path.join(directory, "in.npy"), inputs.numpy())
+    compare_file(name, path, inputs.numpy(), batch, directory)
+
+
+def compare_given(name, directory):
+    path, _, shape = name.partition(":")
+    first = open_runtime(path).get_inputs()[0]
+    size = [int(n) for n in shape.split("x")] if shape else [n if isinstance(n, int) else 1 for n in first.shape]
+    drawn = np.random.default_rng(0).integers(0, 256, size)
+    kind = "float32" if "float" in first.type else first.type[len("tensor("):-1]
+    compare_file(os.path.basename(path), path, drawn.astype(kind), size[0], directory)
+
+
+def compare_file(name, path, inputs, batch, directory):
+    np.save(os.path.join(directory, "in.npy"), inputs)
     if batch == 1:
         compare_loading(name, path)
     session = open_runtime(path)
-    feed = {session.get_inputs()[0].name: inputs.numpy()}
+    feed = {session.get_inputs()[0].name: inputs}
     situ = Server(sys.argv[1], "programs", path, os.path.join(directory, "in.npy"), os.path.join(directory, "out"))
     situ.ask("save")
     want, got = session.run(None, feed)[0], np.load(os.path.join(directory, "out.0.npy"))
@@ -164,3 +202,7 @@ for job, (builder, make_inputs, batches) in jobs.items():
                 compare(job, builder, make_inputs(size), size, place)
             except ImportError as lacking:
                 print(f"{job}: SKIPPED: {lacking}", flush=True)
+for given in asked:
+    if ".onnx" in given:
+        with tempfile.TemporaryDirectory() as place:
+            compare_given(given, place)

@@ -1,6 +1,6 @@
 /* Convolution of one plane by one kernel of 3 x 3, 5 x 5 or 7 x 7 at stride 1 or 2, f32: included by conv.c. Columns of
-   the result are in the lanes, and PLANE_ROWS rows of them are summed together, so that an element of the image that was
-   loaded serves all rows of the kernel. Masks make the padding: nothing is copied before.
+   the result are in the lanes, and PLANE_ROWS rows of them are summed together, so that a loaded element of the image
+   serves all rows of the kernel. Masks make the padding: nothing is copied before.
    SPDX-License-Identifier: MIT */
 
 #if VECTOR == 64
