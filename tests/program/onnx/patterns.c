@@ -1,4 +1,4 @@
-/* GELU, layer norm and attention that an ONNX file has as their arithmetic become one call, with the values of the
+/* GELU, layer and RMS norm and attention that an ONNX file has as their arithmetic become one call, with the values of the
    arithmetic; what differs in a constant, an axis or a use is left alone. Also with other, drawn shapes of inputs and
    constants: what runs without the one call runs with it, and gives the same.
    SPDX-License-Identifier: MIT */
@@ -232,6 +232,7 @@ typedef struct pattern {
 #define NORM                                                                                  \
   "ReduceMean x i-1 > a; Sub x a > d; Pow d 2 > s; ReduceMean s i-1 > u; Add u 0.00001 > e; " \
   "Sqrt e > r; Div d r > "
+#define RMS "Pow x 2 > s; ReduceMean s i-1 > u; Add u 0.00001 > e; Sqrt e > r; "
 #define SCORES "Transpose k perm=0,2,3,1 > o; MatMul q o > a; Div a 2.82842712 > b; "
 
 static const pattern patterns[] = {
@@ -284,6 +285,17 @@ static const pattern patterns[] = {
     NULL, 0 },                            /* the mean of another */
   { NORM "f; Add f d > y", 18, NULL, 0 }, /* d is used once more */
   { NORM "f; Add f u > y", 18, NULL, 0 }, /* and the variance */
+
+  { RMS "Reciprocal r > i; Mul x i > f; Mul w8 f > y", 18, "RMSNormalization", 1 },
+  { RMS "Reciprocal r > i; Mul i x > f; Mul f w8 > g; Neg g > y", 18, "RMSNormalization", 2 },
+  { RMS "Div x r > f; Mul f w8 > y", 18, "RMSNormalization", 1 },
+  { RMS "Div x r > f; Mul f w1 > y", 18, "RMSNormalization", 1 },
+  { RMS "Reciprocal r > i; Mul z i > f; Mul f w8 > y", 18, NULL, 0 }, /* of another */
+  { RMS "Div r x > f; Mul f w8 > y", 18, NULL, 0 },                   /* the other way round */
+  { RMS "Div x r > f; Mul f w5x8 > y", 18, NULL, 0 },                 /* a weight of other dimensions */
+  { RMS "Div x r > f; Mul f z > y", 18, NULL, 0 },                    /* no weight */
+  { RMS "Div x r > f; Mul f w8 > g; Add f g > y", 18, NULL, 0 },      /* used twice */
+  { RMS "Reciprocal r > i; Mul x i > f; Mul f w8 > g; Add g i > y", 18, NULL, 0 },
 
   { "Conv q w3x2x3x3 w3 pads=1,1,1,1 > a; Relu a > y", 16, "conv_relu", 1 },
   { "Conv q w3x2x3x3 strides=2,2 > a; Relu a > b; Neg b > y", 16, "conv_relu", 2 },
@@ -343,8 +355,8 @@ static void gives_the_same(void **state) {
     situ_scope_begin_no_grad(&scope);
     situ_nn_module *m = load(p->graph, p->opset, false, &in), *apart = load(p->graph, p->opset, true, &again);
     const int fused = count_calls(m, "Gelu") + count_calls(m, "Swish") + count_calls(m, "LayerNormalization") +
-                      count_calls(m, "attention") + count_calls(m, "conv_relu") + count_calls(m, "conv_relu_pool") +
-                      count_calls(m, "conv_silu") + count_calls(m, "conv_gated");
+                      count_calls(m, "RMSNormalization") + count_calls(m, "attention") + count_calls(m, "conv_relu") +
+                      count_calls(m, "conv_relu_pool") + count_calls(m, "conv_silu") + count_calls(m, "conv_gated");
     if (fused != (p->call != NULL) || (p->call && count_calls(m, p->call) != 1))
       fail_msg("%s has %d calls instead of %s", p->graph, fused, p->call ? p->call : "its nodes");
     if (p->call && count_calls(m, NULL) != p->calls) fail_msg("%s has %d calls", p->graph, count_calls(m, NULL));

@@ -1,5 +1,5 @@
-/* GELU, SiLU, layer norm and attention, as torch's exporters write them, and convolution with ReLU or SiLU, or of what
-   a sigmoid gates.
+/* GELU, SiLU, layer and RMS norm and attention, as torch's exporters write them, and convolution with ReLU or SiLU, or
+   of what a sigmoid gates.
    SPDX-License-Identifier: MIT */
 #include <math.h>
 #include <string.h>
@@ -109,7 +109,7 @@ bool situ__match_silu(situ__match *m, const situ__program_node *end) {
   return false;
 }
 
-/* ---- layer norm ---- */
+/* ---- layer norm, RMS norm ---- */
 
 /* The number of last dimensions that a ReduceMean keeps as sizes of 1: axes -1, -2 and so on. 0: it is another. */
 static int last_axes(situ__match *m, const situ__program_node *mean) {
@@ -186,6 +186,41 @@ bool situ__match_norm(situ__match *m, const situ__program_node *end) {
   m->arg[4] = (situ__arg){ .kind = SITU__ARG_FLOAT, .real = eps };
   m->arg[5] = (situ__arg){ 0 };
   return true;
+}
+
+/* x / sqrt(mean(x^2) + eps), or x times the reciprocal of that root. */
+static bool is_rms(situ__match *m, const situ__program_node *n, const situ__arg **x, int *axes, double *eps) {
+  const bool mul = is_op(n, "Mul");
+  for (int k = !mul; k < 2; k++) {
+    int uses;
+    m->nodes = 1; /* what n is multiplied by */
+    const situ__program_node *inverse = mul ? situ__match_node(m, &n->arg[k], "Reciprocal", 1) : NULL;
+    const situ__arg *root = inverse ? &inverse->arg[0] : mul ? NULL : &n->arg[k];
+    *x = &n->arg[1 - k];
+    if (root && is_deviation(m, root, *x, axes, eps, &uses)) return true;
+  }
+  return false;
+}
+
+bool situ__match_rms_norm(situ__match *m, const situ__program_node *end) {
+  const situ__arg *x, *weight;
+  situ_shape of_weight;
+  int axes;
+  double eps;
+  for (int way = 0; way < 2 && is_op(end, "Mul"); way++) {
+    m->nodes = 0;
+    const situ__program_node *n = with_part(m, end, way ? "Div" : "Mul", &weight, &of_weight);
+    if (!n || !is_rms(m, n, &x, &axes, &eps) || of_weight.ndim != axes) continue;
+    situ__match_parameter(m, weight);
+    m->row = row_of("RMSNormalization");
+    m->arg[0] = *x;
+    m->arg[1] = *weight;
+    m->arg[2] = (situ__arg){ .kind = SITU__ARG_INT, .integer = -axes };
+    m->arg[3] = (situ__arg){ .kind = SITU__ARG_FLOAT, .real = eps };
+    m->arg[4] = (situ__arg){ 0 };
+    return true;
+  }
+  return false;
 }
 
 /* ---- attention ---- */

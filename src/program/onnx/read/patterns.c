@@ -143,7 +143,8 @@ static bool replace(rewrite *r, const situ__match *m, int32_t end) {
 /* From the last node to the first, so that the longest pattern is met first. */
 static bool match_all(rewrite *r) {
   static bool (*const patterns[])(situ__match *, const situ__program_node *) = {
-    situ__match_quantized, situ__match_conv, situ__match_gelu, situ__match_silu, situ__match_norm, situ__match_attention
+    situ__match_quantized, situ__match_conv,     situ__match_gelu,     situ__match_silu,
+    situ__match_norm,      situ__match_rms_norm, situ__match_attention
   };
   const situ__program *p = r->f->program;
   for (int32_t n = p->nodes - 1; n >= 0; n--)

@@ -44,6 +44,7 @@ int situ__match_integers(situ__match *m, const situ__arg *a, int64_t *out, int c
 bool situ__match_gelu(situ__match *m, const situ__program_node *end);
 bool situ__match_silu(situ__match *m, const situ__program_node *end);
 bool situ__match_norm(situ__match *m, const situ__program_node *end);
+bool situ__match_rms_norm(situ__match *m, const situ__program_node *end);
 bool situ__match_attention(situ__match *m, const situ__program_node *end);
 bool situ__match_conv(situ__match *m, const situ__program_node *end);
 /* What stands between DequantizeLinear and QuantizeLinear, as onnxruntime fuses it (ops_quantized.c). */
