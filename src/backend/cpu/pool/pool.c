@@ -58,10 +58,10 @@ static void planes(int64_t begin, int64_t end, void *payload) {
   char *slot = situ__slots_take(&p->slots);
   situ__plane plane = p->plane;
   plane.scratch = slot;
-  char *in = slot + p->scratch, *out = in + 8 * p->from_size;
+  char *in = slot ? slot + p->scratch : NULL, *out = slot ? in + 8 * p->from_size : NULL;
   for (int64_t at = begin; at < end; at++) {
-    const char *from = situ__cpu_data(p->from) + at * p->from_size * elem;
-    char *to = situ__cpu_data(p->to) + at * p->to_size * elem;
+    const char *from = p->from_size ? situ__cpu_data(p->from) + at * p->from_size * elem : NULL;
+    char *to = p->to_size ? situ__cpu_data(p->to) + at * p->to_size * elem : NULL;
     if (p->native) {
       one_plane(p, &plane, from, to, at);
     } else {
