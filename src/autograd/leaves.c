@@ -170,7 +170,7 @@ static bool find_uses(situ__pass *p) {
 
 static bool tell_early(situ__pass *p, situ__sink *s) {
   const situ__meta *m = situ__meta_now(s->leaf);
-  if (!(m && m->ready) && !(situ__storage_flags(s->leaf->view.storage) & SITU_STORAGE_MAPPED)) return true;
+  if (!(m && m->ready) && !situ__is_backed(s->leaf->view.storage)) return true;
   situ__use use;
   if (!situ__use_begin(&use, situ__pass_marks, p)) return situ__busy(p->op, "a leaf");
   bool good = complete_sink(p, s, situ__pass_leaf(p, s->leaf));

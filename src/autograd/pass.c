@@ -180,7 +180,7 @@ bool situ__pass_add_leaf(situ__pass *p, situ_tensor *leaf, situ_tensor *grad) {
   }
   if (fresh) {
     const situ__meta *m = situ__meta_now(leaf);
-    p->watched |= (m && m->ready) || situ__storage_flags(leaf->view.storage) & SITU_STORAGE_MAPPED;
+    p->watched |= (m && m->ready) || situ__is_backed(leaf->view.storage);
     p->sink[p->sinks++] = (situ__sink){ .leaf = situ_retain(leaf) };
   }
   return situ__accumulate(p->op, &s->grad, grad);

@@ -122,7 +122,7 @@ void situ__storage_replace(situ_storage *storage, situ_storage *source, size_t a
   storage->device = source->device;
   storage->bytes = bytes;
   if (situ__is_void(storage)) situ__dry_freed(storage, old.device, old.bytes, true);
-  storage->release = NULL;
+  __atomic_store_n(&storage->release, NULL, __ATOMIC_RELAXED); /* backing.h */
   storage->payload = NULL;
   storage->recipe = source->recipe; /* on meta */
   source->recipe = NULL;

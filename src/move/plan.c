@@ -418,14 +418,14 @@ static void swap_memory(situ_storage *a, situ_storage *b) {
   a->bytes = b->bytes;
   a->data = b->data;
   a->recipe = b->recipe;
-  a->release = b->release;
+  __atomic_store_n(&a->release, b->release, __ATOMIC_RELAXED);
   a->payload = b->payload;
   situ__storage_set_flags(a, b->flags);
   b->device = old.device;
   b->bytes = old.bytes;
   b->data = old.data;
   b->recipe = old.recipe;
-  b->release = old.release;
+  __atomic_store_n(&b->release, old.release, __ATOMIC_RELAXED);
   b->payload = old.payload;
   situ__storage_set_flags(b, old.flags);
 }

@@ -130,8 +130,10 @@ situ_storage *situ__backing_storage(const char *op, situ__backing *file, size_t 
   return s;
 }
 
+bool situ__is_piece(const situ_storage *s) { return __atomic_load_n(&s->release, __ATOMIC_RELAXED) == release_piece; }
+
 situ__backing *situ__backing_of(const situ_storage *s) {
-  return s->release == release_piece ? ((region *)s->payload)->file : NULL;
+  return situ__is_piece(s) ? ((region *)s->payload)->file : NULL;
 }
 
 bool situ_is_in_scratch(const situ_tensor *t) {

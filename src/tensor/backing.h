@@ -16,8 +16,10 @@ void situ__backing_release(situ__backing *file, bool remove);
 situ_storage *situ__backing_storage(const char *op, situ__backing *file, size_t bytes);
 /* The file that a storage is in; NULL: none. */
 situ__backing *situ__backing_of(const situ_storage *storage);
+/* Whether it is in one: may be asked while the memory moves, as the file itself may not. */
+bool situ__is_piece(const situ_storage *storage);
 static inline bool situ__is_backed(const situ_storage *storage) {
-  return __builtin_expect(situ__storage_flags(storage) & SITU_STORAGE_MAPPED, 0) && situ__backing_of(storage);
+  return __builtin_expect(situ__storage_flags(storage) & SITU_STORAGE_MAPPED, 0) && situ__is_piece(storage);
 }
 
 #endif

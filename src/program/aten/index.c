@@ -51,7 +51,7 @@ static situ_tensor *run_index_fill(situ__op_call *c) {
   index = situ_where(situ_lt_scalar(index, 0), situ_add_scalar(index, (double)size), index);
   if (!situ__arg_is_tensor(c, 3)) return situ_index_fill(x, dim, index, situ__arg_element(c, 3, situ_dtype_of(x)));
   situ_shape shape = situ_shape_of(x);
-  if (shape.ndim) shape.dim[dim < 0 ? dim + shape.ndim : dim] = situ_numel(index);
+  if (shape.ndim) shape.dim[situ__dim_of(dim, shape.ndim)] = situ_numel(index);
   return situ_index_copy(x, dim, index, situ_expand(situ_to_dtype(situ__arg_tensor(c, 3), situ_dtype_of(x)), shape));
 }
 static situ_tensor *run_take(situ__op_call *c) { return situ_take(situ__arg_tensor(c, 0), situ__arg_tensor(c, 1)); }

@@ -37,7 +37,7 @@ static situ_tensor *run_batch_norm(situ__op_call *c) {
 static situ_shape last_dims(const situ_tensor *x, int axis) {
   const situ_shape all = situ_shape_of(x);
   situ_shape last = { .ndim = 0 };
-  for (int d = axis < 0 ? axis + all.ndim : axis; d >= 0 && d < all.ndim; d++) last.dim[last.ndim++] = all.dim[d];
+  for (int d = situ__dim_of(axis, all.ndim); d >= 0 && d < all.ndim; d++) last.dim[last.ndim++] = all.dim[d];
   return last;
 }
 

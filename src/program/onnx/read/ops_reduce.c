@@ -129,7 +129,7 @@ static situ_tensor *scan(situ__op_call *c, situ_tensor *(*fn)(situ_tensor *, int
     const int64_t size = situ_size(x, dim);
     situ_shape shape = situ_shape_of(x);
     if (size < 1) return x;
-    if (shape.ndim) shape.dim[dim < 0 ? dim + shape.ndim : dim] = 1;
+    if (shape.ndim) shape.dim[situ__dim_of(dim, shape.ndim)] = 1;
     situ_tensor *first = situ_full(shape, neutral, &(situ_options){ .dtype = dtype, .device = situ_device_of(x) });
     x = size > 1 ? situ_cat((situ_tensor *[]){ first, situ_narrow(x, dim, 0, size - 1) }, 2, dim) : first;
   }

@@ -292,8 +292,8 @@ static situ_tensor *run_reverse_sequence(situ__op_call *c) {
   situ_shape along_time = { .ndim = situ_dim(x) }, along_batch = along_time;
   if (along_time.ndim < 2) return situ__call_refuse(c, "needs at least 2 dimensions");
   for (int d = 0; d < along_time.ndim; d++) along_time.dim[d] = along_batch.dim[d] = 1;
-  along_time.dim[time < 0 ? time + along_time.ndim : time] = -1;
-  along_batch.dim[batch < 0 ? batch + along_time.ndim : batch] = -1;
+  along_time.dim[situ__dim_of(time, along_time.ndim)] = -1;
+  along_batch.dim[situ__dim_of(batch, along_time.ndim)] = -1;
   situ_tensor *t =
       situ_arange(0, (double)situ_size(x, time), 1, &(situ_options){ .dtype = SITU_I64, .device = situ_device_of(x) });
   t = situ_reshape(t, along_time);
