@@ -384,8 +384,9 @@ static void sizes_far_apart(void **state) {
     }
 }
 
-/* y = a b by b as the device prepacks it, if it does; `bias` is added. */
-static situ_status run_by_prepacked(const test_view *a, const test_view *b, const test_view *bias, test_view *y) {
+/* y = a b by b as the device prepacks it for products of `rows` rows, if it does; `bias` is added. */
+static situ_status run_by_prepacked(const test_view *a, const test_view *b, const test_view *bias, int64_t rows,
+                                    bool same, test_view *y) {
   const int64_t k = b->d.size[0], n = b->d.size[1];
   test_view *packed = view_new(SITU_U8, SITU_SHAPE(situ_prepack_bytes(k, n)), VIEW_ROWS);
   situ_work lay_out = { .verb = SITU_VERB_PREPACK,
@@ -394,7 +395,7 @@ static situ_status run_by_prepacked(const test_view *a, const test_view *b, cons
                         .outs = 1,
                         .in = { &b->d },
                         .out = { &packed->d },
-                        .integer = { a->d.size[0] } };
+                        .integer = { rows, same } };
   bool offered;
   assert_int_equal(situ__offers("prepack", test_device(), &lay_out, &offered), SITU_OK);
   situ_status status = offered ? view_run(SITU_VERB_PREPACK, &lay_out) : SITU_OK;
@@ -410,17 +411,21 @@ static situ_status run_by_prepacked(const test_view *a, const test_view *b, cons
   return status;
 }
 
-/* A weight that is prepacked gives the bits of one that is packed for each product, and is ignored if it has no parts. */
+/* A weight that is prepacked gives the bits of one that is packed for each product, and is ignored if it has no parts.
+   With `same` it does so for any number of rows, of the product and of those that it was prepacked for. */
 static void a_weight_that_is_prepacked(void **state) {
   (void)state;
   if (test_device().kind != SITU_CPU) skip();
   const int64_t shapes[][3] = {
-    { 200, 330, 150 }, { 192, 140, 90 }, { 96, 700, 257 }, { 32, 128, 1400 }, { 17, 65, 70 }
+    { 200, 330, 150 }, { 192, 140, 90 }, { 96, 700, 257 }, { 32, 128, 1400 },
+    { 17, 65, 70 },    { 64, 576, 800 }, { 79, 72, 385 },  { 48, 200, 768 },
   };
+  const int64_t rows[] = { 17, 64, 96 };
   for (int isa = -1; view_next_isa(&isa);)
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
-      for (int what = 0; what < 8; what++) {
+      for (int what = 0; what < 32; what++) {
         const int64_t m = shapes[s][0], n = shapes[s][1], k = shapes[s][2];
+        const bool same = what >= 8;
         test_view *a = view_new(SITU_F32, SITU_SHAPE(m, k), VIEW_ROWS),
                   *b = view_new(SITU_F32, SITU_SHAPE(k, n), what & 1 ? VIEW_COLUMNS : VIEW_ROWS),
                   *bias = view_new(SITU_F32, SITU_SHAPE(m, n), VIEW_ROWS),
@@ -428,12 +433,13 @@ static void a_weight_that_is_prepacked(void **state) {
                   *want = view_new(SITU_F32, SITU_SHAPE(m, n), VIEW_ROWS);
         fill(a, s + 1), fill(b, s + 2), fill(bias, s + 3);
         if (what & 2) view_set(b, k * n / 2, INFINITY);
-        assert_int_equal(run_by_prepacked(a, b, what & 4 ? bias : NULL, y), SITU_OK);
+        assert_int_equal(run_by_prepacked(a, b, what & 4 ? bias : NULL, same ? rows[what / 8 - 1] : m, same, y),
+                         SITU_OK);
         assert_int_equal(run(a, b, what & 4 ? bias : NULL, want, 1, 1), SITU_OK);
         for (int64_t e = 0; e < m * n; e++) {
           const double got = view_get(y, e), other = view_get(want, e);
           /* few rows are not packed for a single product */
-          if (isnan(other) ? !isnan(got) : m >= 96 ? got != other : !(got == other || fabs(got - other) < 1e-4))
+          if (isnan(other) ? !isnan(got) : same || m >= 96 ? got != other : !(got == other || fabs(got - other) < 1e-4))
             fail_msg("instruction set %d, shape %zu, %d: element %lld is %.9g, not prepacked %.9g", isa, s, what,
                      (long long)e, got, other);
         }

@@ -13,7 +13,7 @@ enum {
   BLOCK_K = 384,
   BLOCK_M = 192,
   BLOCK_N = 512, /* a block of a and one of b stay in the L2 cache */
-  PLACE_K = 128, /* where b is read in place: its rows in a tile stay in the L1 cache, or are near */
+  PLACE_K = 128, /* where b is read in place by tiles of 4 vectors: its rows in a tile stay in the L1 cache, or near */
   THIN_M = 4,
   THIN_K = 32,    /* few rows: b is read once, so it is read in long runs */
   NEAR = 1 << 15, /* unless it has so few elements that it stays in the cache */
@@ -66,7 +66,8 @@ static plan plan_of(const situ__gemm *g) {
   p.dots = takes_dots(g, p.kernels);
   p.pack_b = g->b_col != 1 || (g->m >= PACK_B_M && g->k * g->n > PACK_B);
   p.edges = g->m <= EDGE_M && !p.pack_b && p.kernels->edge[0];
-  const int64_t most = p.pack_b ? BLOCK_K : g->m > THIN_M ? PLACE_K : g->k * g->n <= NEAR ? BLOCK_K : THIN_K;
+  const int64_t place = p.kernels->wide > 2 ? PLACE_K : BLOCK_K;
+  const int64_t most = p.pack_b ? BLOCK_K : g->m > THIN_M ? place : g->k * g->n <= NEAR ? BLOCK_K : THIN_K;
   p.kc = g->k <= most ? g->k : situ__ceil_div(g->k, situ__ceil_div(g->k, most));
   return p;
 }
@@ -86,6 +87,11 @@ static size_t scratch_of(const situ__gemm *g, const plan *p) {
 size_t situ__gemm_scratch(const situ__gemm *g) {
   const plan p = plan_of(g);
   return scratch_of(g, &p);
+}
+
+int64_t situ__gemm_depth(const situ__gemm *g) {
+  const plan p = plan_of(g);
+  return p.dots ? 0 : p.kc;
 }
 
 /* The tile is not copied: wide loads of what was just written in parts wait for the stores, which took a quarter of a

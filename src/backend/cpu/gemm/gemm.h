@@ -64,6 +64,8 @@ const situ__gemm_kernels *situ__gemm_kernels_for(situ_dtype dtype);
    and the addresses of the first row of a and of c. */
 void situ__gemm_panel(const situ__gemm_kernels *kernels, situ__tile t, int64_t rows, int64_t width, size_t elem);
 
+/* Elements along k whose sum is added to c at once; 0: dot products, which add in another order. */
+int64_t situ__gemm_depth(const situ__gemm *g);
 /* Bytes of scratch that a product needs, 64-byte aligned; 0 for small ones. */
 size_t situ__gemm_scratch(const situ__gemm *g);
 void situ__gemm_run(const situ__gemm *g, void *scratch);

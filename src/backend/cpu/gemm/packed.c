@@ -31,6 +31,9 @@ enum {
 
 /* When panels that are laid out before are used: if these kernels can multiply them, where they would without, too. */
 enum { NEVER, SAME, ALWAYS };
+typedef struct head {
+  int32_t when, depth; /* of a block, of vectors */
+} head;
 
 SITU__ISA_DECLARE(situ__panels, situ__panels_f32);
 SITU__ISA_DECLARE(situ__panels, situ__panels_f64);
@@ -332,9 +335,43 @@ static bool is_direct(const work *w) {
          (g->k <= 2 * w->with->depth || (w->narrow && g->c_row * w->p->elem < APART));
 }
 
+/* Kernels for which factors of f32 are laid out before: the best. */
+static const situ__panels *laid_out_for(void) {
+  const situ__panels *tiles = amx_for(SITU_F32);
+  return tiles ? tiles : vectors_for(SITU_F32);
+}
+
+static int64_t even_depth(int64_t k, int64_t most) { return situ__ceil_div(k, situ__ceil_div(k, most)); }
+
+/* What kernels of whole squares multiply, which is more than the product, costs of vectors' time. */
+static double cost_of_full(const situ__matmul *p, const situ__panels *with) {
+  if (!with->full) return 0;
+  const int64_t m = situ__round_up(p->g.m, with->full), n = situ__round_up(p->g.n, with->full);
+  return situ__matmul_cost((double)m, (double)n, (double)situ__round_up(p->g.k, with->unit)) / with->gain;
+}
+
+/* Whether packing pays, where nothing is laid out before. */
+static bool packing_pays(const situ__matmul *p, const situ__panels *with) {
+  const int64_t m = p->g.m, n = p->g.n, k = p->g.k;
+  const double cost = situ__matmul_cost((double)m, (double)n, (double)k);
+  if (k == 0 || p->elem == 2) return k > 0 && cost >= LEAST;
+  if (!with->full && situ__matmul_is_in_place(p)) return false;
+  return cost - cost_of_full(p, with) >= with->least && m >= with->least_m && n >= with->least_n && k >= with->least_k;
+}
+
+/* Depth of the blocks of a product by vectors where nothing is laid out before, on which its bits depend: panels are
+   used where they have the same one. 0: its tiles may add in another order. */
+static int64_t own_depth(const situ__matmul *p, const situ__panels *with) {
+  if (packing_pays(p, with)) return even_depth(p->g.k, with->depth);
+  const bool whole = p->g.b_col == 1 || p->g.n % situ__gemm_kernels_for(p->g.dtype)->lanes == 0;
+  return p->g.m < SITU__FEW && whole ? situ__gemm_depth(&p->g) : 0;
+}
+
 /* Of b, for these kernels. */
 static int when_laid_out(const situ__matmul *p, const situ__panels *with) {
-  return with->full && p->packed_b ? *p->packed_b : NEVER;
+  if (!p->packed_b || with != laid_out_for()) return NEVER;
+  const head *laid = (const head *)(const void *)p->packed_b;
+  return with->full || laid->depth == own_depth(p, with) ? laid->when : NEVER;
 }
 
 static work work_of(situ__matmul *p, const situ__panels *with) {
@@ -346,11 +383,11 @@ static work work_of(situ__matmul *p, const situ__panels *with) {
   w.past_cache = g->m * g->n * p->elem >= LARGE && (uintptr_t)g->c % LINE == 0 && g->c_row * p->elem % LINE == 0;
   w.few = are_few(p);
   w.late_a = p->tiles_n == 1 && !w.in_place && !w.few;
-  w.narrow = with->full && w.late_a && !p->packed_b && g->n <= NARROW;
-  const bool shallow = !p->packed_b && g->k <= 2 * with->shallow;
-  const int64_t depth = shallow ? with->shallow : w.narrow ? with->depth / 2 : with->depth;
-  w.depth = situ__round_up(situ__ceil_div(g->k, situ__ceil_div(g->k, depth)), with->unit);
   w.laid_out = when_laid_out(p, with) != NEVER;
+  w.narrow = with->full && w.late_a && !w.laid_out && g->n <= NARROW;
+  const bool shallow = !w.laid_out && g->k <= 2 * with->shallow;
+  const int64_t depth = shallow ? with->shallow : w.narrow ? with->depth / 2 : with->depth;
+  w.depth = w.laid_out && !with->full ? own_depth(p, with) : situ__round_up(even_depth(g->k, depth), with->unit);
   if (w.laid_out) w.b.panels = (char *)(uintptr_t)p->packed_b + PREPACK_HEAD;
   w.late_b = p->tiles_m == 1 && !w.b.panels;
   if (w.few) w.strip = lines(g->m * g->k * (int64_t)sizeof(float));
@@ -439,20 +476,9 @@ static situ_status run_large(situ__matmul *p, const situ__panels *with, bool *sp
   return status;
 }
 
-/* What kernels of whole squares multiply, which is more than the product, costs of vectors' time. */
-static double cost_of_full(const situ__matmul *p, const situ__panels *with) {
-  if (!with->full) return 0;
-  const int64_t m = situ__round_up(p->g.m, with->full), n = situ__round_up(p->g.n, with->full);
-  return situ__matmul_cost((double)m, (double)n, (double)situ__round_up(p->g.k, with->unit)) / with->gain;
-}
-
 static bool pays(const situ__matmul *p, const situ__panels *with) {
-  const int64_t m = p->g.m, n = p->g.n, k = p->g.k;
-  const double cost = situ__matmul_cost((double)m, (double)n, (double)k);
-  if (k == 0 || p->elem == 2) return k > 0 && cost >= LEAST;
-  if (when_laid_out(p, with) == ALWAYS) return true;
-  if (!with->full && situ__matmul_is_in_place(p)) return false;
-  return cost - cost_of_full(p, with) >= with->least && m >= with->least_m && n >= with->least_n && k >= with->least_k;
+  const int when = when_laid_out(p, with);
+  return when == ALWAYS || (when == SAME && !with->full) || packing_pays(p, with);
 }
 
 /* Sets the tiles; returns the number of items for each chunk. */
@@ -499,17 +525,21 @@ const situ__matmul_algorithm situ__matmul_packed = { "packed", suits_packed, run
 /* ---- weights that are prepacked ---- */
 
 bool situ__packed_offers_prepack(const situ__matmul *p) {
-  const situ__panels *with = p->g.dtype == SITU_F32 ? amx_for(SITU_F32) : NULL;
-  if (!with) return false;
-  return p->same ? pays(p, with) : p->g.m >= PREPACK_M && p->g.n >= PREPACK_N && p->g.k >= with->least_k;
+  const situ__panels *with = laid_out_for();
+  const bool large = p->g.m >= PREPACK_M && p->g.n >= PREPACK_N && p->g.k >= with->least_k;
+  if (p->g.dtype != SITU_F32) return false;
+  if (with->full) return p->same ? packing_pays(p, with) : large;
+  return p->same && large && own_depth(p, with) > 0;
 }
 
 situ_status situ__packed_prepack(situ__matmul *p, void *to) {
-  *(char *)to = p->same ? SAME : ALWAYS;
+  const situ__panels *with = laid_out_for();
+  head *laid = to;
+  *laid = (head){ p->same ? SAME : ALWAYS, with->full ? 0 : (int32_t)own_depth(p, with) };
   p->packed_b = to;
-  work w = work_of(p, amx_for(p->g.dtype));
+  work w = work_of(p, with);
   w.b.data = p->g.b;
   situ__parallel(groups(&w, &w.b), 1, pack_groups, &w);
-  if (w.special) *(char *)to = NEVER;
+  if (w.special) laid->when = NEVER;
   return SITU_OK;
 }

@@ -45,12 +45,15 @@ static void FN(multiply)(const situ__tile *first, int64_t rows) {
   situ__tile t = *first;
   const int64_t next = PANEL_ROWS * (t.a_col == 1 ? t.a_row : t.k);
   t.b_row = PANEL_VECTORS * LANES;
+  /* Together the tiles ask for all of the next panel. */
+  const int64_t tiles = (rows + PANEL_ROWS - 1) / PANEL_ROWS, line = PANEL_VECTORS * VECTOR;
+  const uintptr_t share = (uintptr_t)(tiles < 32 ? (line + tiles - 1) / tiles : line / 32);
   uintptr_t ahead = (uintptr_t)t.b + (uintptr_t)(t.k * t.b_row) * sizeof(real);
   for (int64_t i = 0; i < rows; i += PANEL_ROWS) {
     if (rows - i >= PANEL_ROWS && t.columns > (PANEL_VECTORS - 1) * LANES)
-      FN(tile)(&t, PANEL_ROWS, PANEL_VECTORS, IN_PANEL, ahead);
+      FN(tile)(&t, PANEL_ROWS, PANEL_VECTORS, IN_PANEL, ahead, share);
     else FN(multiply_edge)(t, rows - i < PANEL_ROWS ? rows - i : PANEL_ROWS);
-    ahead += (uintptr_t)(t.k * PANEL_SHARE);
+    ahead += (uintptr_t)t.k * share;
     t.a = (const real *)t.a + next;
     t.c = (real *)t.c + PANEL_ROWS * t.c_row;
     if (t.from) t.from = (const real *)t.from + PANEL_ROWS * t.from_row;

@@ -17,7 +17,8 @@ static __attribute__((noinline)) void FN(finish)(const situ__tile *t, const vec 
 
 /* rows, vectors and layout are constants wherever this is inlined, so that the compiler keeps sum[] in registers.
    ahead: IN_PANEL, an address from which PANEL_SHARE bytes for each of the k elements are asked for, 0 elsewhere. */
-ALWAYS_INLINE void FN(tile)(const situ__tile *t, int rows, int vectors, tile_layout layout, uintptr_t ahead) {
+ALWAYS_INLINE void FN(tile)(const situ__tile *t, int rows, int vectors, tile_layout layout, uintptr_t ahead,
+                            uintptr_t share) {
   const real *a[4], *b = t->b;
   real *c = t->c;
   int64_t c_row = t->c_row;
@@ -40,7 +41,7 @@ ALWAYS_INLINE void FN(tile)(const situ__tile *t, int rows, int vectors, tile_lay
     if (layout == IN_ROWS && rows >= 4) { /* the next tile's columns: lines far apart, which no processor foresees */
       UNROLL for (int i = 0; i < vectors * VECTOR; i += 64) __builtin_prefetch((const char *)(b + vectors * LANES) + i);
     }
-    if (layout == IN_PANEL) __builtin_prefetch((const void *)(ahead + (uintptr_t)(p * PANEL_SHARE)), 0, 2);
+    if (layout == IN_PANEL) __builtin_prefetch((const void *)(ahead + (uintptr_t)p * share), 0, 2);
     UNROLL for (int i = 0; i < rows; i++) {
       const vec x = FN(splat)(a[i / 3][i % 3 * a_row]);
       UNROLL for (int v = 0; v < vectors; v++) sum[i][v] = FN(fma_vec)(x, row[v], sum[i][v]);
@@ -79,7 +80,7 @@ ALWAYS_INLINE void FN(tile)(const situ__tile *t, int rows, int vectors, tile_lay
 }
 
 #define TILE(rows, vectors) \
-  static void FN(tile_##rows##x##vectors)(const situ__tile *t) { FN(tile)(t, rows, vectors, IN_ROWS, 0); }
+  static void FN(tile_##rows##x##vectors)(const situ__tile *t) { FN(tile)(t, rows, vectors, IN_ROWS, 0, 0); }
 /* clang-format off */
 TILE(1, 1) TILE(2, 1) TILE(4, 1) TILE(6, 1) TILE(8, 1) TILE(12, 1)
 TILE(1, 2) TILE(2, 2) TILE(4, 2) TILE(6, 2)
@@ -95,7 +96,7 @@ TILE(4, 4) TILE(6, 4)
 #undef TILE
 #if defined(__AVX2__)
 #define EDGE(rows) \
-  static void FN(edge_##rows)(const situ__tile *t) { FN(tile)(t, rows, 1, IN_EDGE, 0); }
+  static void FN(edge_##rows)(const situ__tile *t) { FN(tile)(t, rows, 1, IN_EDGE, 0, 0); }
     /* clang-format off */
 EDGE(1) EDGE(2) EDGE(4) EDGE(6) EDGE(8) EDGE(12)
 /* clang-format on */
