@@ -57,7 +57,8 @@ static inline int64_t widest_of(const situ__gemm *g, const situ__gemm_kernels *k
 
 static inline bool takes_dots(const situ__gemm *g, const situ__gemm_kernels *kernels) {
   return g->a_col == 1 && g->b_row == 1 &&
-         (g->m * DOTS_K <= g->k || g->m * g->n * g->k <= DOTS_TINY || (g->n < kernels->lanes && g->k >= 256));
+         (g->m * DOTS_K <= g->k || g->m * g->n * g->k <= DOTS_TINY || (g->n == 1 && g->c_row == 1 && g->k >= 32) ||
+          (g->n < kernels->lanes && g->k >= 256));
 }
 
 static plan plan_of(const situ__gemm *g) {

@@ -239,20 +239,26 @@ static void FN(dots_few)(const situ__gemm *t) {
 /* LANES columns at a time, so that their part of b is read from memory once. */
 static void FN(dots)(const situ__gemm *call) {
   enum { ROWS = DOT_ROWS, COLUMNS = LANES / DOT_ROWS, FEW = 128 };
-  const int64_t m = call->m, n = call->n, b_col = call->b_col;
-  if (m * n * call->k <= FEW) {
+  if (call->m * call->n * call->k <= FEW) {
     FN(dots_few)(call);
     return;
   }
   situ__gemm t = *call;
+  /* A vector's rows lie beside each other, as its columns would. */
+  if (t.n == 1 && t.c_row == 1 && (!t.from || t.from_row == 1)) {
+    t.m = 1, t.n = call->m;
+    t.a = call->b, t.b = call->a, t.b_col = call->a_row;
+  }
+  const situ__gemm first = t;
+  const int64_t m = t.m, n = t.n, b_col = t.b_col;
   for (int64_t j = 0; j < n; j += LANES) {
     const int64_t columns = n - j < LANES ? n - j : LANES;
     int64_t i = 0;
     for (; i < m;) {
-      t.a = (const real *)call->a + i * call->a_row;
-      t.b = (const real *)call->b + j * b_col;
-      t.c = (real *)call->c + i * call->c_row + j;
-      if (call->from) t.from = (const real *)call->from + i * call->from_row + j;
+      t.a = (const real *)first.a + i * first.a_row;
+      t.b = (const real *)first.b + j * b_col;
+      t.c = (real *)first.c + i * first.c_row + j;
+      if (first.from) t.from = (const real *)first.from + i * first.from_row + j;
       if (m - i >= ROWS) {
         for (int64_t q = 0; q < columns; q += COLUMNS) {
           FN(dot_block)(&t, ROWS, columns - q);
