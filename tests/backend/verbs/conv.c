@@ -16,6 +16,7 @@
 #include "backend/cpu/conv/dnnl.h"
 #include "base/pool.h"
 #include "conv_shapes.h"
+#include "device/launch/launch.h"
 #include "support/test.h"
 #include "support/verbs/views.h"
 
@@ -33,6 +34,7 @@ typedef struct problem {
   shape s;
   situ_window window;
   test_view *v[OPERANDS];
+  test_view *packed; /* the weights laid out before, or NULL */
 } problem;
 
 static int result_of(int pass) { return pass == SITU_CONV_FORWARD ? Y : pass == SITU_CONV_GRAD_DATA ? X : W; }
@@ -55,6 +57,7 @@ static problem make(situ_dtype dtype, const shape *s, int pass) {
 }
 
 static void drop(problem *p) {
+  if (p->packed) view_free(p->packed);
   for (int i = 0; i < OPERANDS; i++) view_free(p->v[i]);
 }
 
@@ -65,9 +68,10 @@ static situ_status run(const problem *p, int pass, bool bias) {
   const situ_work work = { .verb = SITU_VERB_CONV,
                            .op = pass,
                            .compute = (situ_dtype)p->v[X]->d.dtype,
-                           .ins = 3,
+                           .ins = 4,
                            .outs = 1,
-                           .in = { in[pass][0], in[pass][1], bias ? &p->v[BIAS]->d : NULL },
+                           .in = { in[pass][0], in[pass][1], bias ? &p->v[BIAS]->d : NULL,
+                                   p->packed ? &p->packed->d : NULL },
                            .out = { &p->v[result_of(pass)]->d },
                            .window = &p->window };
   return view_run(SITU_VERB_CONV, &work);
@@ -190,6 +194,8 @@ static void every_shape_and_pass(void **state) {
   check_passes(image_shapes, COUNT(image_shapes), test_device().kind == SITU_CPU ? 1 : n); /* few suit its algorithms */
   check_passes(tile_shapes, COUNT(tile_shapes), n);
   check_passes(place_shapes, COUNT(place_shapes), n);
+  for (int i = 0; i < COUNT(one_shapes); i++)
+    check(SITU_F32, &one_shapes[i], SITU_CONV_FORWARD, i % 2 ? BIASED : PLAIN);
   for (int i = 0; i < COUNT(weight_shapes); i++) check(SITU_F32, &weight_shapes[i], SITU_CONV_GRAD_WEIGHT, PLAIN);
 }
 
@@ -409,7 +415,8 @@ static void same_bits_for_any_number_of_threads(void **state) {
                           { 4, 64, 1, 1, 40, 40, { 5, 5 }, { 1, 1 }, { 2, 2 }, { 1, 1 } },
                           { 2, 1, 112, 192, 28, 28, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 1, 1 } },
                           { 40, 1, 64, 70, 12, 14, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
-                          { 32, 1, 128, 72, 4, 5, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } } };
+                          { 32, 1, 128, 72, 4, 5, { 3, 3 }, { 1, 1 }, { 1, 1 }, { 1, 1 } },
+                          { 7, 1, 410, 240, 7, 7, { 1, 1 }, { 1, 1 }, { 0, 0 }, { 1, 1 } } };
   for (size_t i = 0; i < sizeof large / sizeof *large; i++)
     for (int pass = 0; pass < 3; pass++)
       for (int f64 = 0; f64 < 2; f64++) {
@@ -427,6 +434,44 @@ static void same_bits_for_any_number_of_threads(void **state) {
         drop(&one), drop(&many);
       }
   situ__pool_set_threads(before);
+}
+
+/* Lays the weights out, if the device does. */
+static bool lay_out(problem *p) {
+  const situ_view_desc *w = &p->v[W]->d;
+  p->packed =
+      view_new(SITU_U8, SITU_SHAPE(situ_conv_prepack_bytes(w->size[0], w->size[1], p->window.kernel)), VIEW_ROWS);
+  const situ_work work = { .verb = SITU_VERB_PREPACK,
+                           .compute = SITU_F32,
+                           .ins = 1,
+                           .outs = 1,
+                           .in = { w },
+                           .out = { &p->packed->d },
+                           .window = &p->window };
+  bool offered;
+  assert_int_equal(situ__offers("prepack", test_device(), &work, &offered), SITU_OK);
+  if (offered) assert_int_equal(view_run(SITU_VERB_PREPACK, &work), SITU_OK);
+  return offered;
+}
+
+/* They give the bits of weights that each call lays out, for all channels, outputs and pixels, whether or not these fill
+   blocks, panels and tiles. */
+static void weights_laid_out_before(void **state) {
+  (void)state;
+  if (test_device().kind != SITU_CPU) skip();
+  for (int isa = -1; view_next_isa(&isa);)
+    for (int i = 0; i < COUNT(one_shapes); i++)
+      for (int bias = 0; bias < 2; bias++) {
+        problem with = make(SITU_F32, &one_shapes[i], SITU_CONV_FORWARD),
+                without = make(SITU_F32, &one_shapes[i], SITU_CONV_FORWARD);
+        if (lay_out(&with)) {
+          assert_int_equal(run(&with, SITU_CONV_FORWARD, bias), SITU_OK);
+          assert_int_equal(run(&without, SITU_CONV_FORWARD, bias), SITU_OK);
+          if (!view_same(with.v[Y], without.v[Y]))
+            fail_msg("shape %d, instruction set %d, bias %d: other bits by weights that were laid out", i, isa, bias);
+        }
+        drop(&with), drop(&without);
+      }
 }
 
 /* After all other cases: a row that no shape of them suits was not tested. */
@@ -480,6 +525,7 @@ int main(void) {
     cmocka_unit_test(errors_are_those_of_a_tile),
     cmocka_unit_test(operands_at_the_end_of_memory),
     cmocka_unit_test(same_bits_for_any_number_of_threads),
+    cmocka_unit_test(weights_laid_out_before),
     cmocka_unit_test(the_environment_forces_one),
     cmocka_unit_test(every_algorithm_ran),
   };

@@ -254,7 +254,7 @@ static void weights_laid_out_before(void **state) {
     int64_t images, in, out, size, kernel, stride, padding;
   } shape[] = { { 2, 128, 40, 14, 3, 1, 1 }, { 3, 32, 33, 15, 5, 1, 1 }, { 1, 64, 32, 21, 3, 2, 1 },
                 { 5, 64, 72, 19, 1, 2, 0 },  { 1, 96, 64, 11, 7, 1, 3 }, { 1, 5, 3, 6, 3, 1, 1 },
-                { 2, 80, 100, 7, 1, 1, 0 } };
+                { 2, 80, 100, 7, 1, 1, 0 },  { 2, 384, 100, 7, 1, 1, 0 } };
   static const double scale[] = { 1, 0x1p-115, INFINITY };
   (void)state;
   for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)

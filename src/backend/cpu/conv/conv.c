@@ -2,6 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "algorithm.h"
 #include "amx.h"
+#include "pointwise.h"
 #include "backend/cpu/common/operand.h"
 
 #include "device/profile/profile.h"
@@ -17,7 +18,8 @@ static situ__row activation_of(const situ_work *work, situ_dtype dtype) {
 
 extern const situ__conv_algorithm situ__conv_amx_bf16x3, situ__conv_amx_positions, situ__conv_backward_weight_amx,
     situ__conv_backward_weight_batch, situ__conv_batch_lanes, situ__conv_bf16_dot, situ__conv_depthwise,
-    situ__conv_direct, situ__conv_im2col, situ__conv_integer, situ__conv_onednn, situ__conv_winograd;
+    situ__conv_direct, situ__conv_im2col, situ__conv_integer, situ__conv_onednn, situ__conv_pointwise,
+    situ__conv_winograd;
 
 const situ__conv_row situ__conv_rows[] = {
   { "integer", &situ__conv_integer, SITU__ISA_BASE, false },
@@ -34,6 +36,7 @@ const situ__conv_row situ__conv_rows[] = {
   { "onednn", &situ__conv_onednn, SITU__ISA_BASE, false },
   { "batch_lanes", &situ__conv_batch_lanes, SITU__ISA_BASE, false },
   { "direct", &situ__conv_direct, SITU__ISA_BASE, false },
+  { "pointwise", &situ__conv_pointwise, SITU__ISA_BASE, false },
   { "im2col", &situ__conv_im2col, SITU__ISA_BASE, false },
 };
 enum { ROWS = sizeof situ__conv_rows / sizeof *situ__conv_rows };
@@ -188,11 +191,13 @@ static situ__conv prepack_of(const situ_work *work) {
 
 situ_status situ__cpu_offers_conv_prepack(const situ_work *work) {
   const situ__conv c = prepack_of(work);
-  return situ__conv_amx_offers_prepack(&c) ? SITU_OK : SITU_E_UNSUPPORTED;
+  return situ__conv_amx_offers_prepack(&c) || situ__conv_pointwise_offers_prepack(&c) ? SITU_OK : SITU_E_UNSUPPORTED;
 }
 
 situ_status situ__cpu_conv_prepack(const situ_work *work) {
   const situ__conv c = prepack_of(work);
-  situ__conv_amx_prepack(&c, situ__cpu_data(work->out[0]));
+  char *to = situ__cpu_data(work->out[0]);
+  if (situ__conv_amx_offers_prepack(&c)) situ__conv_amx_prepack(&c, to);
+  else situ__conv_pointwise_prepack(&c, to);
   return SITU_OK;
 }

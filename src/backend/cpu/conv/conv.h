@@ -19,7 +19,7 @@ typedef struct situ__conv {
   bool from_bf16;         /* dtype is F32, and x, w and y of BF16 before they were converted */
   bool pool_2x2;          /* y has the maxima of 2 x 2 results; out_height and out_width are those of the results */
   char *x, *w, *y, *bias; /* bias: NULL, or added to the result of the first two passes */
-  const char *packed_w;   /* w as situ__conv_amx_prepack laid it out, or NULL */
+  const char *packed_w;   /* w as the processor's prepack laid it out, or NULL */
   int64_t images, groups, channels, outputs, height, width, out_height, out_width;
   /* If not 0, elements are pairs of bf16 of two channels, and x has so many channels of single ones, y the results in
      bf16: dtype is F32, whose size pairs have, as the bias is. */

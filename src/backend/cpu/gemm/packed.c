@@ -65,6 +65,7 @@ static const situ__panels *bf16_dot_for(situ_dtype dtype) {
 }
 
 const situ__panels *situ__panels_of_tiles(void) { return amx_for(SITU_F32); }
+const situ__panels *situ__panels_of_vectors(void) { return vectors_for(SITU_F32); }
 
 /* One factor: its lanes are the rows of a or the columns of b. */
 typedef struct factor {

@@ -41,6 +41,8 @@ static inline void situ__panels_end(const situ__panels *panels) {
 
 /* Those of f32 for tile registers; NULL where the processor has none. */
 const situ__panels *situ__panels_of_tiles(void);
+/* Those of f32 for vectors. */
+const situ__panels *situ__panels_of_vectors(void);
 
 /* b alone, whose product's sizes p has, laid out for products by panels (SITU_VERB_PREPACK): whether that pays, and
    into situ_prepack_bytes. A factor that these kernels cannot multiply is marked so. */

@@ -9,12 +9,17 @@ typedef __mmask16 plane_mask;
 #define EVERY_SECOND(from)                                                                                        \
   from, from + 2, from + 4, from + 6, from + 8, from + 10, from + 12, from + 14, from + 16, from + 18, from + 20, \
       from + 22, from + 24, from + 26, from + 28, from + 30
+ALWAYS_INLINE vec_f32 plane_ordered(vec_f32 seconds) { return seconds; }
 ALWAYS_INLINE plane_mask plane_lanes(int64_t begin, int64_t end) { return (plane_mask)((1U << end) - (1U << begin)); }
 ALWAYS_INLINE vec_f32 plane_load(plane_mask mask, const float *p) { return (vec_f32)_mm512_maskz_loadu_ps(mask, p); }
 #else
 enum { PLANE_ROWS = 4, PLANE_TAPS = 7 }; /* of 16 registers */
 typedef picks_f32 plane_mask;
-#define EVERY_SECOND(from) from, from + 2, from + 4, from + 6, from + 8, from + 10, from + 12, from + 14
+/* In the order of a shuffle of four lanes, which is one instruction: sums are put in order when they are stored. */
+#define EVERY_SECOND(from) from, from + 2, from + 8, from + 10, from + 4, from + 6, from + 12, from + 14
+ALWAYS_INLINE vec_f32 plane_ordered(vec_f32 seconds) {
+  return SHUFFLE(picks_f32, seconds, seconds, 0, 1, 4, 5, 2, 3, 6, 7);
+}
 ALWAYS_INLINE plane_mask plane_lanes(int64_t begin, int64_t end) {
   const picks_f32 lane = { NUMBERS_F32 };
   return (lane >= (int32_t)begin) & (lane < (int32_t)end);
@@ -73,7 +78,8 @@ ALWAYS_INLINE void plane_rows(const situ__conv_plane *p, plane_mask mask[PLANE_T
   const int count = (int)situ__min_i64(p->out_width - column, LANES);
   float *y = p->y + row * p->out_width + column;
   UNROLL for (int r = 0; r < PLANE_ROWS; r++) {
-    if (row + r < p->out_height) FN(store_some)(y + r * p->out_width, p->relu ? FN(relu)(sum[r]) : sum[r], count);
+    const vec_f32 value = stride == 1 ? sum[r] : plane_ordered(sum[r]);
+    if (row + r < p->out_height) FN(store_some)(y + r * p->out_width, p->relu ? FN(relu)(value) : value, count);
   }
 }
 

@@ -91,9 +91,25 @@ ALWAYS_INLINE void FN(pad_row)(const situ__pad *p, real *to, const real *from) {
   else if (p->width >= LANES || p->left + LANES < p->ld) FN(store)(to + p->left + p->width, (vec){ 0 });
 }
 
+/* Rows that nothing is between: one long row, and zeros above and below it. */
+static void FN(pad_whole)(const situ__pad *p, const real *from, real *to) {
+  const int64_t first = situ__min_i64(situ__max_i64(p->row, 0), p->height),
+                end = situ__max_i64(situ__min_i64(p->row + p->rows, p->height), first);
+  const int64_t above = situ__min_i64(situ__max_i64(-p->row, 0), p->rows) * p->ld, inside = (end - first) * p->ld;
+  for (int64_t c = 0; c < p->channels; c++, from += p->height * p->width, to += p->rows * p->ld) {
+    FN(zero)(to, above);
+    FN(add_row)(to + above, from + first * p->width, inside, (vec){ 0 });
+    FN(zero)(to + above + inside, p->rows * p->ld - above - inside);
+  }
+}
+
 static void FN(pad)(const situ__pad *p, const void *x, void *padded) {
   const real *from = x;
   real *to = padded;
+  if (p->left == 0 && p->width == p->ld) {
+    FN(pad_whole)(p, from, to);
+    return;
+  }
   for (int64_t c = 0; c < p->channels; c++, from += p->height * p->width) {
     for (int64_t r = p->row; r < p->row + p->rows; r++, to += p->ld) {
       if (r < 0 || r >= p->height) FN(zero)(to, p->ld);
