@@ -389,13 +389,8 @@ static situ_status run_by_prepacked(const test_view *a, const test_view *b, cons
                                     bool same, test_view *y) {
   const int64_t k = b->d.size[0], n = b->d.size[1];
   test_view *packed = view_new(SITU_U8, SITU_SHAPE(situ_prepack_bytes(k, n)), VIEW_ROWS);
-  situ_work lay_out = { .verb = SITU_VERB_PREPACK,
-                        .compute = SITU_F32,
-                        .ins = 1,
-                        .outs = 1,
-                        .in = { &b->d },
-                        .out = { &packed->d },
-                        .integer = { rows, same } };
+  situ_work lay_out = { SITU_VERB_PREPACK,     .compute = SITU_F32,      .ins = 1, .outs = 1, .in = { &b->d },
+                        .out = { &packed->d }, .integer = { rows, same } };
   bool offered;
   assert_int_equal(situ__offers("prepack", test_device(), &lay_out, &offered), SITU_OK);
   situ_status status = offered ? view_run(SITU_VERB_PREPACK, &lay_out) : SITU_OK;

@@ -2,7 +2,6 @@
    SPDX-License-Identifier: MIT */
 #include "algorithm.h"
 #include "amx.h"
-#include "pointwise.h"
 #include "backend/cpu/common/operand.h"
 
 #include "device/profile/profile.h"

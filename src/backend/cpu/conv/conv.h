@@ -129,8 +129,10 @@ bool situ__conv_flip(const situ__conv *geometry, situ_window *window, situ__conv
    maxima of 2 x 2 results. */
 situ_status situ__conv_implicit_gemm(const situ__conv *geometry);
 bool situ__conv_suits_offsets(const situ__conv *geometry);
-/* Whether it has maxima of 2 x 2 results for these sizes. */
-bool situ__conv_suits_maxima(const situ__conv *geometry);
+
+/* Weights of 1 x 1 laid out before, for vectors (pointwise.c). */
+bool situ__conv_pointwise_offers_prepack(const situ__conv *geometry);
+void situ__conv_pointwise_prepack(const situ__conv *geometry, char *to);
 
 /* to = the sum of so many parts of `count` elements, in order: F32 and F64. */
 void situ__conv_add_parts(situ_dtype dtype, const char *part, int64_t parts, int64_t count, char *to);

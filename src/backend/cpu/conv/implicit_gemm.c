@@ -4,7 +4,7 @@
    row are computed, and left out when results are stored. Tasks depend on the problem alone; each sum runs along the
    channels and the kernel in one order.
    SPDX-License-Identifier: MIT */
-#include "conv.h"
+#include "algorithm.h"
 #include "backend/cpu/common/slots.h"
 #include "im2col.h"
 
@@ -230,7 +230,7 @@ static void run_tasks(int64_t begin, int64_t end, void *payload) {
   situ__slots_give(&c->slots, slot);
 }
 
-bool situ__conv_suits_maxima(const situ__conv *g) {
+static bool suits_maxima(const situ__conv *g) {
   return g->groups * g->channels < OTHERS && panel_of(g, situ__conv_kernels_for(g->dtype)) > 0;
 }
 
@@ -302,3 +302,11 @@ situ_status situ__conv_implicit_gemm(const situ__conv *g) {
   situ__memory_free(cpu, memory, panels + tables);
   return status;
 }
+
+static bool suits(const situ__conv *g) {
+  if ((g->dtype != SITU_F32 && g->dtype != SITU_F64) || g->channels_last || !situ__conv_suits_offsets(g)) return false;
+  return !g->pool_2x2 || (!g->activation && suits_maxima(g));
+}
+
+/* Forward, and the maxima of its results. */
+const situ__conv_algorithm situ__conv_direct = { suits, situ__conv_implicit_gemm };

@@ -3,7 +3,6 @@
    weights come from far away line by line. Panels are laid out before (SITU_VERB_PREPACK), or by each call.
    SPDX-License-Identifier: MIT */
 #include "algorithm.h"
-#include "pointwise.h"
 #include "backend/cpu/common/slots.h"
 #include "backend/cpu/gemm/packed.h"
 
@@ -106,7 +105,7 @@ static void multiply(const conv *c, int64_t first, int64_t outputs, float *sums)
   }
 }
 
-static void multiply_panels(int64_t begin, int64_t end, void *payload) {
+static void run_panels(int64_t begin, int64_t end, void *payload) {
   conv *c = payload;
   const situ__conv *g = c->g;
   const situ__gemm_kernels *kernels = situ__gemm_kernels_for(SITU_F32);
@@ -146,7 +145,7 @@ static situ_status run(const situ__conv *g) {
   for (; c.first < g->images && status == SITU_OK; c.first += together) {
     c.images = situ__min_i64(together, g->images - c.first);
     situ__parallel(c.images, 1, pack_images, &c);
-    situ__parallel(panels, 1, multiply_panels, &c);
+    situ__parallel(panels, 1, run_panels, &c);
   }
   if (status == SITU_OK) situ__slots_close(&c.slots);
   situ__memory_free(cpu, c.x, of_x + of_w);

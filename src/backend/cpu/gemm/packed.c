@@ -364,8 +364,8 @@ static bool packing_pays(const situ__matmul *p, const situ__panels *with) {
    used where they have the same one. 0: its tiles may add in another order. */
 static int64_t own_depth(const situ__matmul *p, const situ__panels *with) {
   if (packing_pays(p, with)) return even_depth(p->g.k, with->depth);
-  const bool whole = p->g.b_col == 1 || p->g.n % situ__gemm_kernels_for(p->g.dtype)->lanes == 0;
-  return p->g.m < SITU__FEW && whole ? situ__gemm_depth(&p->g) : 0;
+  const bool ordered = p->g.b_col == 1 || p->g.n % situ__gemm_kernels_for(p->g.dtype)->lanes == 0;
+  return p->g.m < SITU__FEW && ordered ? situ__gemm_depth(&p->g) : 0;
 }
 
 /* Of b, for these kernels. */

@@ -92,7 +92,7 @@ ALWAYS_INLINE void FN(pad_row)(const situ__pad *p, real *to, const real *from) {
 }
 
 /* Rows that nothing is between: one long row, and zeros above and below it. */
-static void FN(pad_whole)(const situ__pad *p, const real *from, real *to) {
+static void FN(pad_rows)(const situ__pad *p, const real *from, real *to) {
   const int64_t first = situ__min_i64(situ__max_i64(p->row, 0), p->height),
                 end = situ__max_i64(situ__min_i64(p->row + p->rows, p->height), first);
   const int64_t above = situ__min_i64(situ__max_i64(-p->row, 0), p->rows) * p->ld, inside = (end - first) * p->ld;
@@ -107,7 +107,7 @@ static void FN(pad)(const situ__pad *p, const void *x, void *padded) {
   const real *from = x;
   real *to = padded;
   if (p->left == 0 && p->width == p->ld) {
-    FN(pad_whole)(p, from, to);
+    FN(pad_rows)(p, from, to);
     return;
   }
   for (int64_t c = 0; c < p->channels; c++, from += p->height * p->width) {
