@@ -394,7 +394,7 @@ static situ_status run_by_prepacked(const test_view *a, const test_view *b, cons
   bool offered;
   assert_int_equal(situ__offers("prepack", test_device(), &lay_out, &offered), SITU_OK);
   situ_status status = offered ? view_run(SITU_VERB_PREPACK, &lay_out) : SITU_OK;
-  const situ_work work = { .verb = SITU_VERB_MATMUL,
+  const situ_work work = { SITU_VERB_MATMUL,
                            .compute = SITU_F32,
                            .ins = 4,
                            .outs = 1,
@@ -411,10 +411,8 @@ static situ_status run_by_prepacked(const test_view *a, const test_view *b, cons
 static void a_weight_that_is_prepacked(void **state) {
   (void)state;
   if (test_device().kind != SITU_CPU) skip();
-  const int64_t shapes[][3] = {
-    { 200, 330, 150 }, { 192, 140, 90 }, { 96, 700, 257 }, { 32, 128, 1400 },
-    { 17, 65, 70 },    { 64, 576, 800 }, { 79, 72, 385 },  { 48, 200, 768 },
-  };
+  const int64_t shapes[][3] = { { 200, 330, 150 }, { 192, 140, 90 }, { 96, 700, 257 }, { 32, 128, 1400 },
+                                { 17, 65, 70 },    { 64, 576, 800 }, { 79, 72, 385 },  { 48, 200, 768 } };
   const int64_t rows[] = { 17, 64, 96 };
   for (int isa = -1; view_next_isa(&isa);)
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
