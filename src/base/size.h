@@ -17,5 +17,9 @@ static inline int64_t situ__max_i64(int64_t a, int64_t b) { return a > b ? a : b
 /* Rounds up; a >= 0, b > 0. */
 static inline int64_t situ__ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 static inline int64_t situ__round_up(int64_t a, int64_t unit) { return situ__ceil_div(a, unit) * unit; }
+/* The size of parts of a, each at most `most`, all but the last of one size and that not much smaller. */
+static inline int64_t situ__even_part(int64_t a, int64_t most) {
+  return a <= most ? a : situ__ceil_div(a, situ__ceil_div(a, most));
+}
 
 #endif

@@ -135,6 +135,31 @@ static void weights_laid_out_before(void **state) {
       }
 }
 
+/* Nothing is laid out that products of as many rows would not read: they read other panels where these are written. */
+static void what_is_laid_out_is_used(void **state) {
+  static const int64_t shape[][2] = { { 768, 96 }, { 100, 130 }, { 1100, 256 }, { 512, 512 }, { 300, 65 } };
+  enum { HEAD = 64 };
+  (void)state;
+  for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
+    for (int64_t rows = 8; rows <= 200; rows = rows * 3 / 2)
+      for (int across = 0; across < 2; across++) {
+        situ_scope scope;
+        situ_scope_begin_no_grad(&scope);
+        const int64_t in = shape[i][0], out = shape[i][1];
+        situ_tensor *factor, *x = test_random_f32(SITU_SHAPE(rows, in)), *w = test_random_f32(SITU_SHAPE(out, in));
+        if (across) w = situ_transpose(test_random_f32(SITU_SHAPE(in, out)), 0, 1);
+        assert_true(situ_linear_lay_out(w, rows, &factor));
+        if (factor) {
+          situ_tensor *y = situ_linear_by(x, w, NULL, factor);
+          situ_zero_(situ_narrow(factor, 0, HEAD, situ_numel(factor) - HEAD));
+          if (test_same_bits(situ_linear_by(x, w, NULL, factor), y))
+            fail_msg("[%d, %d] for %d rows, %s: is not used", (int)out, (int)in, (int)rows,
+                     across ? "across" : "plain");
+        }
+        assert_int_equal(situ_scope_end(&scope), SITU_OK);
+      }
+}
+
 /* What was made of other values is used where ops compute values alone, and nowhere else. */
 static void laid_out_weights_and_gradients(void **state) {
   situ_tensor *factor, *x = test_random_f32(SITU_SHAPE(96, 256)), *w = test_random_f32(SITU_SHAPE(256, 256)),
@@ -162,6 +187,7 @@ int main(void) {
                                       TEST(gradients_as_composed),
                                       TEST(refusals),
                                       TEST(weights_laid_out_before),
+                                      TEST(what_is_laid_out_is_used),
                                       TEST(laid_out_weights_and_gradients) };
   return cmocka_run_group_tests_name("ops/linalg/linear", tests, NULL, NULL);
 }

@@ -266,7 +266,7 @@ situ_status situ__attention_forward(const situ__attention *p, const situ__panels
   t.rows = t.tiles ? TILED_ROWS : ROWS;
   const int64_t most = t.tiles ? TILED_QUERIES : QUERIES, few = t.tiles ? FEW_TILED : FEW_QUERIES;
   const bool many = p->heads * situ__ceil_div(p->l, most) >= UNITS;
-  t.queries = situ__round_up(situ__ceil_div(p->l, situ__ceil_div(p->l, many ? most : few)), t.rows);
+  t.queries = situ__round_up(situ__even_part(p->l, many ? most : few), t.rows);
   /* Tile registers write whole squares. */
   t.direct = situ__cpu_native((situ_dtype)p->work->out[0]->dtype, p->compute) &&
              (!t.tiles || (p->l % t.tiles->full == 0 && p->v_width % t.tiles->full == 0));

@@ -58,7 +58,7 @@ static bool suits_weights(const situ__conv *g) {
   const bool winograd = w->kernel[0] == 3 && w->kernel[1] == 3 && w->stride[0] == 1 && channels < MANY;
   if (winograd && !g->from_bf16) return false;
   /* Planes of 1 x 1 are not copied, so that a last group of zeros costs less. */
-  const bool plain = taps == 1 && w->stride[0] == 1 && w->padding[0] == 0 && w->padding[1] == 0 && forward;
+  const bool plain = situ__conv_is_one(w) && forward;
   const int64_t full = situ__round_up(channels, GROUP);
   if (plain) return channels >= FEW_ONES && outputs >= MANY_ONES && 3 * full <= 4 * channels;
   return taps <= SITU__AMX_TAPS && outputs >= FEW && full == channels && (taps > 1 || w->stride[0] == 2);

@@ -117,6 +117,10 @@ static inline bool situ__conv_is_plain(const situ__conv *geometry) {
   return (geometry->dtype == SITU_F32 || geometry->dtype == SITU_F64) && !geometry->channels_last &&
          !geometry->pool_2x2;
 }
+/* Whether windows are 1 x 1, at stride 1 and without padding. */
+bool situ__conv_is_one(const situ_window *window);
+/* Applies relu, if it is asked for, to rows of `count` results, `row` elements apart: F32 and F64. */
+void situ__conv_relu(const situ__conv *geometry, void *y, int64_t rows, int64_t count, int64_t row);
 /* Applies the activation, which is not relu, to rows of `count` results, `row` elements apart. */
 void situ__conv_activate(const situ__conv *geometry, char *y, int64_t rows, int64_t count, int64_t row);
 /* Whether no more than a fifth of oneDNN's blocks of channels would be padding. */

@@ -11,6 +11,21 @@ enum {
   FIRST = 4    /* channels of an image, for which oneDNN has other kernels */
 };
 
+bool situ__conv_is_one(const situ_window *w) {
+  return w->kernel[0] == 1 && w->kernel[1] == 1 && w->stride[0] == 1 && w->stride[1] == 1 && w->padding[0] == 0 &&
+         w->padding[1] == 0;
+}
+
+void situ__conv_relu(const situ__conv *c, void *y, int64_t rows, int64_t count, int64_t row) {
+  float *f = y;
+  double *d = y;
+  for (int64_t r = 0; r < rows && c->relu; r++, f += row, d += row)
+    for (int64_t i = 0; i < count; i++) {
+      if (c->dtype == SITU_F64) d[i] = d[i] < 0 ? 0 : d[i];
+      else f[i] = f[i] < 0 ? 0 : f[i];
+    }
+}
+
 void situ__conv_activate(const situ__conv *c, char *y, int64_t rows, int64_t count, int64_t row) {
   static const double none[4] = { 0 };
   const int64_t next = row * situ__cpu_size(c->dtype);

@@ -64,17 +64,6 @@ static void fill(const conv *c, char *to, int64_t index, int64_t count) {
   }
 }
 
-/* Of rows of results, `ld` elements apart. */
-static void apply_relu(const conv *c, void *to, int64_t rows, int64_t count, int64_t ld) {
-  float *f = to;
-  double *d = to;
-  for (int64_t r = 0; r < rows; r++, f += ld, d += ld)
-    for (int64_t i = 0; i < count; i++) {
-      if (c->g.dtype == SITU_F64) d[i] = d[i] < 0 ? 0 : d[i];
-      else f[i] = f[i] < 0 ? 0 : f[i];
-    }
-}
-
 static void run_gemm(const conv *c, const situ__gemm *g, char *slot) {
   situ__gemm_run(g, c->scratch ? slot + c->columns : NULL);
 }
@@ -117,7 +106,7 @@ static void forward(int64_t begin, int64_t end, void *payload) {
     g.c = at(c->g.y, (image * c->g.groups * c->g.outputs + first) * c->windows + row * c->g.out_width, c->elem);
     for (int64_t o = 0; o < outputs && c->g.bias; o++) fill(c, at(g.c, o * c->windows, c->elem), first + o, g.n);
     run_gemm(c, &g, slot);
-    if (c->g.relu) apply_relu(c, g.c, outputs, g.n, c->windows);
+    situ__conv_relu(&c->g, g.c, outputs, g.n, c->windows);
     situ__conv_activate(&c->g, g.c, outputs, g.n, c->windows);
   }
   situ__slots_give(&c->slots, slot);
@@ -282,8 +271,7 @@ static situ_status run(const situ__conv *geometry) {
   c->taps = w->kernel[0] * w->kernel[1];
   c->depth = c->g.channels * c->taps;
   /* A transposed convolution's result may have more places than windows: output_padding. */
-  c->plain = c->taps == 1 && w->stride[0] == 1 && w->stride[1] == 1 && w->padding[0] == 0 && w->padding[1] == 0 &&
-             c->g.height == c->g.out_height && c->g.width == c->g.out_width;
+  c->plain = situ__conv_is_one(w) && c->g.height == c->g.out_height && c->g.width == c->g.out_width;
   const int64_t tasks = split_work(c);
   const double cost = (double)(c->g.images * c->g.groups * c->g.outputs) * (double)(c->windows * c->depth) + 1;
   const int64_t grain = situ__max_i64(1, (int64_t)((double)TASK * (double)tasks / cost));

@@ -29,17 +29,10 @@ typedef struct conv {
   situ__slots slots;
 } conv;
 
-static int64_t depth_of(const situ__conv *g, const situ__panels *with) {
-  return situ__ceil_div(g->channels, situ__ceil_div(g->channels, with->depth));
-}
-
 /* Vectors whose tiles are two wide: of wider ones it was not measured. */
 static bool suits_weights(const situ__conv *g) {
-  const situ_window *w = g->window;
-  const bool plain = w->kernel[0] * w->kernel[1] == 1 && w->stride[0] * w->stride[1] == 1 && !w->padding[0] &&
-                     !w->padding[1] && g->groups == 1;
-  return g->pass == SITU_CONV_FORWARD && plain && g->dtype == SITU_F32 && !situ__panels_of_tiles() &&
-         situ__gemm_kernels_for(SITU_F32)->wide == 2 && g->outputs >= LEAST_OUTPUTS &&
+  return g->pass == SITU_CONV_FORWARD && situ__conv_is_one(g->window) && g->groups == 1 && g->dtype == SITU_F32 &&
+         !situ__panels_of_tiles() && situ__gemm_kernels_for(SITU_F32)->wide == 2 && g->outputs >= LEAST_OUTPUTS &&
          g->outputs * g->channels >= LEAST_WEIGHTS;
 }
 
@@ -54,8 +47,8 @@ typedef struct laying {
 static void lay_out_panels(int64_t begin, int64_t end, void *payload) {
   const laying *l = payload;
   const int64_t columns = l->with->columns, channels = l->g->channels, first = begin * columns,
-                outputs = situ__min_i64(end * columns, l->g->outputs) - first, depth = depth_of(l->g, l->with),
-                lanes = situ__round_up(l->g->outputs, columns);
+                outputs = situ__min_i64(end * columns, l->g->outputs) - first,
+                depth = situ__even_part(channels, l->with->depth), lanes = situ__round_up(l->g->outputs, columns);
   const float *w = (const float *)(const void *)l->g->w + first * channels;
   for (int64_t k = 0; k < channels; k += depth) {
     const int64_t count = situ__min_i64(depth, channels - k);
@@ -117,8 +110,7 @@ static void run_panels(int64_t begin, int64_t end, void *payload) {
     for (int64_t image = 0; image < c->images; image++) {
       float *y = (float *)(void *)g->y + ((c->first + image) * g->outputs + first) * c->plane;
       kernels->pack(y, c->plane, sums + image * c->plane * columns, columns, 1, c->plane, outputs);
-      if (g->relu)
-        for (int64_t i = 0; i < outputs * c->plane; i++) y[i] = y[i] < 0 ? 0 : y[i];
+      situ__conv_relu(g, y, outputs, c->plane, c->plane);
       situ__conv_activate(g, (char *)y, outputs, c->plane, c->plane);
     }
   }
@@ -130,7 +122,7 @@ static situ_status run(const situ__conv *g) {
   conv c = { .g = g, .with = situ__panels_of_vectors(), .plane = g->height * g->width };
   const int64_t panels = situ__ceil_div(g->outputs, c.with->columns);
   c.rows = situ__round_up(c.plane, c.with->rows);
-  c.depth = depth_of(g, c.with);
+  c.depth = situ__even_part(g->channels, c.with->depth);
   c.images = situ__min_i64(g->images, situ__max_i64(1, ROWS / c.plane));
   const size_t of_x = (size_t)(c.images * c.rows * g->channels) * sizeof *c.x,
                of_w = g->packed_w ? 0 : (size_t)(panels * c.with->columns * g->channels) * sizeof *c.x;

@@ -69,7 +69,7 @@ static plan plan_of(const situ__gemm *g) {
   p.edges = g->m <= EDGE_M && !p.pack_b && p.kernels->edge[0];
   const int64_t place = p.kernels->wide > 2 ? PLACE_K : BLOCK_K;
   const int64_t most = p.pack_b ? BLOCK_K : g->m > THIN_M ? place : g->k * g->n <= NEAR ? BLOCK_K : THIN_K;
-  p.kc = g->k <= most ? g->k : situ__ceil_div(g->k, situ__ceil_div(g->k, most));
+  p.kc = situ__even_part(g->k, most);
   return p;
 }
 

@@ -244,6 +244,7 @@ situ_status situ__cpu_matmul(int index, const situ_work *w) {
 
 /* ---- weights that are prepacked ---- */
 
+/* The first factor's columns follow each other, as those of activations do. */
 static situ__matmul prepack_of(const situ_work *w) {
   const situ_view_desc *b = w->in[0];
   return (situ__matmul){ .elem = situ__cpu_size(b->dtype),
@@ -253,6 +254,8 @@ static situ__matmul prepack_of(const situ_work *w) {
                                 .m = w->integer[0],
                                 .n = b->size[1],
                                 .k = b->size[0],
+                                .a_row = b->size[0],
+                                .a_col = 1,
                                 .b = b->storage ? situ__cpu_data(b) : NULL,
                                 .b_row = b->stride[0],
                                 .b_col = b->stride[1] } };

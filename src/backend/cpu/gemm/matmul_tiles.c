@@ -67,10 +67,8 @@ static void run_tasks(int64_t begin, int64_t end, void *payload) {
 
 static int64_t half_of(int64_t n, int64_t unit) { return situ__ceil_div(situ__ceil_div(n, 2), unit) * unit; }
 
-/* Tiles of at most `most`, all but the last of one size and that not much smaller. */
 static int64_t even_tile(int64_t size, int64_t most, int64_t unit) {
-  const int64_t tile = situ__ceil_div(size, situ__ceil_div(size, most));
-  return situ__min_i64(size, situ__round_up(tile, unit));
+  return situ__min_i64(size, situ__round_up(situ__even_part(size, most), unit));
 }
 
 int64_t situ__matmul_split(situ__matmul *p, const situ__tiling *t) {

@@ -23,7 +23,7 @@ enum {
   LARGE = 4 << 20, /* bytes of a result that would leave no cache to the factors */
   NARROW = 320,    /* columns of b of which half a block's depth stays in the L2 cache beside a tile's part of a */
   LINE = 64,
-  PREPACK_HEAD = 64, /* bytes before panels that are laid out before: the first one says when they are used */
+  PREPACK_HEAD = 64, /* bytes before panels that are laid out before, of which a head says when they are used */
   PREPACK_M = 16,
   PREPACK_N = 64,   /* sizes from which they pay */
   PREPACK_TILE = 64 /* columns of a tile: small ones pack nothing twice, and are shared evenly */
@@ -342,8 +342,6 @@ static const situ__panels *laid_out_for(void) {
   return tiles ? tiles : vectors_for(SITU_F32);
 }
 
-static int64_t even_depth(int64_t k, int64_t most) { return situ__ceil_div(k, situ__ceil_div(k, most)); }
-
 /* What kernels of whole squares multiply, which is more than the product, costs of vectors' time. */
 static double cost_of_full(const situ__matmul *p, const situ__panels *with) {
   if (!with->full) return 0;
@@ -363,16 +361,16 @@ static bool packing_pays(const situ__matmul *p, const situ__panels *with) {
 /* Depth of the blocks of a product by vectors where nothing is laid out before, on which its bits depend: panels are
    used where they have the same one. 0: its tiles may add in another order. */
 static int64_t own_depth(const situ__matmul *p, const situ__panels *with) {
-  if (packing_pays(p, with)) return even_depth(p->g.k, with->depth);
+  if (packing_pays(p, with)) return situ__even_part(p->g.k, with->depth);
   const bool ordered = p->g.b_col == 1 || p->g.n % situ__gemm_kernels_for(p->g.dtype)->lanes == 0;
   return p->g.m < SITU__FEW && ordered ? situ__gemm_depth(&p->g) : 0;
 }
 
-/* Of b, for these kernels. */
-static int when_laid_out(const situ__matmul *p, const situ__panels *with) {
-  if (!p->packed_b || with != laid_out_for()) return NEVER;
+/* Of b, if these kernels may use it; else NULL. */
+static const head *laid_out(const situ__matmul *p, const situ__panels *with) {
   const head *laid = (const head *)(const void *)p->packed_b;
-  return with->full || laid->depth == own_depth(p, with) ? laid->when : NEVER;
+  if (!laid || laid->when == NEVER || with != laid_out_for()) return NULL;
+  return with->full || laid->depth == own_depth(p, with) ? laid : NULL;
 }
 
 static work work_of(situ__matmul *p, const situ__panels *with) {
@@ -384,11 +382,12 @@ static work work_of(situ__matmul *p, const situ__panels *with) {
   w.past_cache = g->m * g->n * p->elem >= LARGE && (uintptr_t)g->c % LINE == 0 && g->c_row * p->elem % LINE == 0;
   w.few = are_few(p);
   w.late_a = p->tiles_n == 1 && !w.in_place && !w.few;
-  w.laid_out = when_laid_out(p, with) != NEVER;
+  const head *laid = laid_out(p, with);
+  w.laid_out = laid != NULL;
   w.narrow = with->full && w.late_a && !w.laid_out && g->n <= NARROW;
   const bool shallow = !w.laid_out && g->k <= 2 * with->shallow;
   const int64_t depth = shallow ? with->shallow : w.narrow ? with->depth / 2 : with->depth;
-  w.depth = w.laid_out && !with->full ? own_depth(p, with) : situ__round_up(even_depth(g->k, depth), with->unit);
+  w.depth = laid && !with->full ? laid->depth : situ__round_up(situ__even_part(g->k, depth), with->unit);
   if (w.laid_out) w.b.panels = (char *)(uintptr_t)p->packed_b + PREPACK_HEAD;
   w.late_b = p->tiles_m == 1 && !w.b.panels;
   if (w.few) w.strip = lines(g->m * g->k * (int64_t)sizeof(float));
@@ -478,14 +477,14 @@ static situ_status run_large(situ__matmul *p, const situ__panels *with, bool *sp
 }
 
 static bool pays(const situ__matmul *p, const situ__panels *with) {
-  const int when = when_laid_out(p, with);
-  return when == ALWAYS || (when == SAME && !with->full) || packing_pays(p, with);
+  const head *laid = laid_out(p, with);
+  return (laid && (laid->when == ALWAYS || !with->full)) || packing_pays(p, with);
 }
 
 /* Sets the tiles; returns the number of items for each chunk. */
 static int64_t split(situ__matmul *p, const situ__panels *with) {
   situ__tiling tiling = with->tiling;
-  if (when_laid_out(p, with) != NEVER) tiling.beside_n = PREPACK_TILE;
+  if (laid_out(p, with)) tiling.beside_n = PREPACK_TILE;
   const int64_t grain = situ__matmul_split(p, &tiling);
   /* Of a square each thread reads the columns of b that it packs, and all of a, which no other thread writes. */
   if (!with->full) p->down |= p->g.n == p->g.m;
@@ -530,7 +529,8 @@ bool situ__packed_offers_prepack(const situ__matmul *p) {
   const bool large = p->g.m >= PREPACK_M && p->g.n >= PREPACK_N && p->g.k >= with->least_k;
   if (p->g.dtype != SITU_F32) return false;
   if (with->full) return p->same ? packing_pays(p, with) : large;
-  return p->same && large && own_depth(p, with) > 0;
+  const double cost = situ__matmul_cost((double)p->g.m, (double)p->g.n, (double)p->g.k);
+  return p->same && large && cost > SITU__MATMUL_SMALL && own_depth(p, with) > 0;
 }
 
 situ_status situ__packed_prepack(situ__matmul *p, void *to) {

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: MIT */
 #include "backend/cpu/gemm/packed.h"
 #include "backend/cpu/common/isa/simd.h"
+#include "base/size.h"
 
 #include <string.h>
 
@@ -12,10 +13,8 @@
 #define PANEL_ROWS SITU__SLIVER
 #define PANEL_VECTORS WIDE
 
-/* Where the rows of b are: apart, and in a tile that is one vector wide with fewer columns than it has; or in a panel,
-   whose tiles each ask for a 32nd of the next one. */
+/* Where the rows of b are: apart, and in a tile that is one vector wide with fewer columns than it has; in a panel. */
 typedef enum tile_layout { IN_ROWS, IN_EDGE, IN_PANEL } tile_layout;
-enum { PANEL_SHARE = PANEL_VECTORS * VECTOR / 32 }; /* bytes of that for each of the k elements */
 
 enum { BESIDE = 6 }; /* columns whose dot products are computed together */
 

@@ -45,9 +45,9 @@ static void FN(multiply)(const situ__tile *first, int64_t rows) {
   situ__tile t = *first;
   const int64_t next = PANEL_ROWS * (t.a_col == 1 ? t.a_row : t.k);
   t.b_row = PANEL_VECTORS * LANES;
-  /* Together the tiles ask for all of the next panel. */
-  const int64_t tiles = (rows + PANEL_ROWS - 1) / PANEL_ROWS, line = PANEL_VECTORS * VECTOR;
-  const uintptr_t share = (uintptr_t)(tiles < 32 ? (line + tiles - 1) / tiles : line / 32);
+  /* Together the tiles, or the first 32, ask for all of the next panel. */
+  const int64_t tiles = situ__min_i64(32, (rows - 1) / PANEL_ROWS + 1);
+  const uintptr_t share = (uintptr_t)situ__ceil_div(PANEL_VECTORS * VECTOR, tiles);
   uintptr_t ahead = (uintptr_t)t.b + (uintptr_t)(t.k * t.b_row) * sizeof(real);
   for (int64_t i = 0; i < rows; i += PANEL_ROWS) {
     if (rows - i >= PANEL_ROWS && t.columns > (PANEL_VECTORS - 1) * LANES)

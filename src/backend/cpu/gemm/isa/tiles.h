@@ -16,7 +16,7 @@ static __attribute__((noinline)) void FN(finish)(const situ__tile *t, const vec 
 }
 
 /* rows, vectors and layout are constants wherever this is inlined, so that the compiler keeps sum[] in registers.
-   ahead: IN_PANEL, an address from which PANEL_SHARE bytes for each of the k elements are asked for, 0 elsewhere. */
+   ahead: IN_PANEL, an address from which `share` bytes for each of the k elements are asked for, 0 elsewhere. */
 ALWAYS_INLINE void FN(tile)(const situ__tile *t, int rows, int vectors, tile_layout layout, uintptr_t ahead,
                             uintptr_t share) {
   const real *a[4], *b = t->b;
